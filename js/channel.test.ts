@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import { channelOf, type Traits } from "./channel";
 
 /** The callbacks that a host receives. */
-type Callbacks = (() => void) & { iopub: { status(told: object): void } };
+type Callbacks = (() => void) & { iopub: { status(listed: object): void } };
 
 it("notices when Python is done from Jupyter, not from a host that calls back at once", () => {
   let given: Callbacks | undefined;

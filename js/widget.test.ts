@@ -35,8 +35,8 @@ function fakeModel(traits: Partial<Traits>) {
     send: (message: unknown) => saved.push(JSON.stringify(message)),
     save_changes: () => saved.push(JSON.stringify([values.selected, values.direction])),
   };
-  const tell = (told: string, view: unknown) => {
-    for (const [event, call] of [...listeners]) if (event === told) call.call(view);
+  const tell = (given: string, view: unknown) => {
+    for (const [event, call] of [...listeners]) if (event === given) call.call(view);
   };
   return { model: model as never, set: model.set, tell, listeners, saved };
 }

@@ -83,8 +83,8 @@ describe("the number on a tile", () => {
           const largest = Math.max(...known, Number.MIN_VALUE);
           const root = Math.sqrt(known.reduce((sum, one) => sum + (one / largest) ** 2, 0));
           const true_ = largest === Number.MIN_VALUE ? 0 : largest * root;
-          const told = Number(grad?.text.replace("\u2212", "-"));
-          expect(Math.abs(told - true_)).toBeLessThanOrEqual(0.006 * true_);
+          const listed = Number(grad?.text.replace("\u2212", "-"));
+          expect(Math.abs(listed - true_)).toBeLessThanOrEqual(0.006 * true_);
           expect(grad?.tint === "is-c-zero").toBe(true_ === 0);
         }
       }),

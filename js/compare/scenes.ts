@@ -154,7 +154,7 @@ function partOf({ slotMembers, panes, slot }: United, p: number, together: Plan)
   const of: number[] = [];
   const at = new Int32Array(together.nodes.length).fill(-1);
   const nodes = together.nodes.flatMap((node, i): Plan["nodes"] => {
-    const { group, also, said } = node;
+    const { group, also, inSign } = node;
     const [id] = own(group ? group.members : [node.id]);
     if (id === undefined) return [];
     at[i] = of.push(i) - 1;
@@ -169,7 +169,7 @@ function partOf({ slotMembers, panes, slot }: United, p: number, together: Plan)
         id,
         group: ownGroup,
         ...(also && { also: own(also) }),
-        ...(said && { said: own(said) }),
+        ...(inSign && { inSign: own(inSign) }),
       },
     ];
   });
@@ -356,8 +356,8 @@ function paneNodes(
       ghosts.push(at);
       continue;
     }
-    const { quiet: _, group: _g, also: _a, said: _s, use: _u, isCopy: _c, ...where } = at;
-    const { id, group, also, said } = plan.nodes[own];
+    const { quiet: _, group: _g, also: _a, inSign: _s, use: _u, isCopy: _c, ...where } = at;
+    const { id, group, also, inSign } = plan.nodes[own];
     const node: SceneNode = {
       ...where,
       index: nodes.length,
@@ -367,7 +367,7 @@ function paneNodes(
       shape: shapes[own],
       ...(group ? { group } : quietPart(graph.nodes[id])),
       ...(also && { also }),
-      ...(said && { said }),
+      ...(inSign && { inSign }),
     };
     index[at.index] = nodes.length;
     filled.push(drawnAs);

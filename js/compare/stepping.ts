@@ -102,11 +102,11 @@ export function barSteps(
 /** Each sentence once, with labels unless it applies to all graphs. */
 export function sentencesOf(
   panes: readonly Pane[],
-  said: readonly (string | null)[],
+  notes: readonly (string | null)[],
 ): string | null {
-  if (said.every((one) => one === said[0])) return said[0];
+  if (notes.every((one) => one === notes[0])) return notes[0];
   const label = (p: number) => oneLine(panes[p].label);
-  const whose = listsBy(said.keys(), (p) => said[p]);
+  const whose = listsBy(notes.keys(), (p) => notes[p]);
   return Array.from(whose, ([one, ps]) => `${ps.map(label).join(", ")}: ${one}`).join(" ") || null;
 }
 

@@ -24,12 +24,12 @@ const label = (change: Partial<GradientLabel>): GradientLabel => ({
   ...{ nodes: [0], from: 0, cell: "full", ...change },
 });
 
-function told(change: Partial<Parameters<typeof legendEntries>[0]>): string[] {
+function entriesOf(change: Partial<Parameters<typeof legendEntries>[0]>): string[] {
   return legendEntries({ ...BARE, ...change }).map((entry) => entry.textContent ?? "");
 }
 
 it("has different arrows for a gradient to come and for a value, before backward", () => {
-  const entries = told({ kinds: new Set(["op", "leaf", "constant"]) });
+  const entries = entriesOf({ kinds: new Set(["op", "leaf", "constant"]) });
   expect(entries).toContain("gradient will go here");
   expect(entries).toContain("value without gradient");
   expect(entries).not.toContain("gradient");
@@ -37,27 +37,29 @@ it("has different arrows for a gradient to come and for a value, before backward
 
 it("says that a pass before the widget was made is not recorded", () => {
   const [path, coming] = ["path of the gradient, not recorded", "gradient will go here"];
-  const entries = told({ waits: false, freed: true });
+  const entries = entriesOf({ waits: false, freed: true });
   expect(entries).toContain(path);
   expect(entries).not.toContain(coming);
-  expect(told({ freed: true })).toEqual(expect.arrayContaining([path, coming])); // of two graphs
+  expect(entriesOf({ freed: true })).toEqual(expect.arrayContaining([path, coming])); // of two graphs
 });
 
 it("names zeros only if there are some, and the arrows of a whole pass at every step", () => {
   const graph = MODELS["h = w * x + b"]();
   const { steps, run } = fakeRun(graph, "fine");
   const recording = recordingOf(graph, steps, run);
-  const entries = told({ ran: true, recording });
+  const entries = entriesOf({ ran: true, recording });
   expect(entries.slice(3, 5)).toEqual(["gradient", "gradient will go here"]);
   expect(entries).not.toContain("gradient is exactly 0");
   const zero = new Set([0]);
-  expect(told({ ran: true, recording: { ...recording, zero } })).toContain("gradient is exactly 0");
+  expect(entriesOf({ ran: true, recording: { ...recording, zero } })).toContain(
+    "gradient is exactly 0",
+  );
 });
 
 it("explains the cells that are drawn, and no others", () => {
   const cells = ["\u2016", "stored in", "passed", "rows"];
   const met = (labels: GradientLabel[]) =>
-    cells.filter((words) => told({ labels }).some((entry) => entry.includes(words)));
+    cells.filter((words) => entriesOf({ labels }).some((entry) => entry.includes(words)));
   expect(met([])).toEqual([]);
   expect(met([label({ stored: true })])).toEqual(["stored in"]);
   expect(met([label({ stored: true, none: true })])).toEqual([]);
@@ -70,7 +72,8 @@ it("explains the cells that are drawn, and no others", () => {
 
 it("explains the blocks of strips that are drawn, and no others", () => {
   const none = { bars: false, unknown: false, again: false };
-  const met = (strips: typeof none) => told({ strips }).filter((entry) => entry.includes("block"));
+  const met = (strips: typeof none) =>
+    entriesOf({ strips }).filter((entry) => entry.includes("block"));
   expect(met(none)).toEqual([]);
   expect(met({ ...none, bars: true })).toEqual([expect.stringContaining("a bar for each")]);
   expect(met({ ...none, unknown: true })).toEqual([expect.stringContaining("not known")]);
@@ -80,7 +83,7 @@ it("explains the blocks of strips that are drawn, and no others", () => {
 it("names nodes of the drawn kinds only", () => {
   const nodes = ["operation", "leaf that requires grad", "output"];
   const met = (...kinds: NodeModel["kind"][]) =>
-    told({ kinds: new Set(kinds) }).filter((entry) => nodes.includes(entry));
+    entriesOf({ kinds: new Set(kinds) }).filter((entry) => nodes.includes(entry));
   expect(met("op", "leaf")).toEqual(nodes);
   expect(met("op")).toEqual(["operation", "output"]);
   expect(met()).toEqual(["output"]);
@@ -88,6 +91,6 @@ it("names nodes of the drawn kinds only", () => {
 
 it("explains the sum at one of the copies of a leaf", () => {
   const sum = /sum for a leaf/;
-  expect(told({ copies: true, labels: [label({ ofCopies: true })] }).join()).toMatch(sum);
-  expect(told({ copies: true, labels: [label({})] }).join()).not.toMatch(sum);
+  expect(entriesOf({ copies: true, labels: [label({ ofCopies: true })] }).join()).toMatch(sum);
+  expect(entriesOf({ copies: true, labels: [label({})] }).join()).not.toMatch(sum);
 });

@@ -171,10 +171,10 @@ export class TransportBar {
       this.after.replaceChildren(
         ...words.map((word, i) => (i % 3 === 1 && word !== "" ? element("b", {}, word) : word)),
       );
-    const said = progress && total > 0 ? positionText(progress, graph) : "";
-    const title = [said || this.after.textContent, at?.isOver && seen];
+    const spoken = progress && total > 0 ? positionText(progress, graph) : "";
+    const title = [spoken || this.after.textContent, at?.isOver && seen];
     say(this.text, "title", title.filter(Boolean).join(". "));
-    say(this.slider, "aria-valuetext", said);
+    say(this.slider, "aria-valuetext", spoken);
   }
 
   /** Before a button is disabled, move its focus to a neighbour. */
@@ -195,8 +195,12 @@ export class TransportBar {
     const marks = progress?.recording.run?.marks ?? [];
     // A pass that never moved a .grad here only needs "recorded".
     this.wasOwned ||= transport?.owned ?? false;
-    const { owned, note: said, blocked } = transport ?? { owned: false, note: null, blocked: null };
-    const sentence = this.wasOwned ? (said ?? (owned ? null : blocked)) : null;
+    const {
+      owned,
+      note: spoken,
+      blocked,
+    } = transport ?? { owned: false, note: null, blocked: null };
+    const sentence = this.wasOwned ? (spoken ?? (owned ? null : blocked)) : null;
     const rest = marks.length - MOST_MARKS;
     const parts = [
       ...marks.slice(0, MOST_MARKS).map((mark) => {
@@ -267,11 +271,11 @@ function speedChoice(stepper: Stepped): HTMLSelectElement {
 }
 
 /** Groups of three: a separator, the name, its change. */
-function changeWords(changes: readonly (readonly [name: string, said: string])[]): string[] {
-  return changes.flatMap(([name, said], i) => [
+function changeWords(changes: readonly (readonly [name: string, spoken: string])[]): string[] {
+  return changes.flatMap(([name, spoken], i) => [
     i === 0 ? " " : ", ",
     name,
-    name === "" ? said : ` ${said}`,
+    name === "" ? spoken : ` ${spoken}`,
   ]);
 }
 

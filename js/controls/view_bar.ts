@@ -277,8 +277,8 @@ function alarmsIn(scene: Scene, norms: GradientNorms, by: string): Map<number, s
   for (const node of scene.nodes) {
     const alarm = node.group || by === "gradient" ? alarmOf(node, norms) : null;
     // A node that shows its number already shows zero.
-    const isSaid = alarm === "0" && (node.bar || typeof node.shape.tile?.number === "number");
-    if (alarm && !isSaid) alarms.set(node.index, alarm);
+    const isWritten = alarm === "0" && (node.bar || typeof node.shape.tile?.number === "number");
+    if (alarm && !isWritten) alarms.set(node.index, alarm);
   }
   return alarms;
 }

@@ -98,19 +98,19 @@ export function foldedPlan(grouped: GroupedGraph, folding: Folding): Plan {
   const layers = { role, operations, apart: new Set(strips.flat()) };
   if (folding.hidesPlumbing) input.plumbing = { flag: plumbing, keep: folding.unfolded, layers };
   const reduced = reduce(input);
-  const visible = isBoard(grouped, reduced) ? withoutSaid(reduced, grouped.graph) : reduced;
+  const visible = isBoard(grouped, reduced) ? withoutInSign(reduced, grouped.graph) : reduced;
   return planOf(grouped, visible, strips, folding);
 }
 
 /** Whether the graph is drawn as a board, where an operation's sign includes its constant. */
 function isBoard({ graph }: GroupedGraph, { nodes, nodeOf }: Visible): boolean {
   if (graph.static) return false;
-  const said = graph.nodes.filter((_, v) => isSaid(graph, v, nodes, nodeOf));
-  return nodes.length - said.length <= MOST_CARDS;
+  const inSign = graph.nodes.filter((_, v) => isInSign(graph, v, nodes, nodeOf));
+  return nodes.length - inSign.length <= MOST_CARDS;
 }
 
 /** Whether a node is a constant that a drawn operation's sign includes. */
-function isSaid(
+function isInSign(
   { nodes: given }: GraphModel,
   v: number,
   nodes: Visible["nodes"],
@@ -122,10 +122,10 @@ function isSaid(
 }
 
 /** Merge each constant into the operation whose sign includes it. */
-function withoutSaid({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visible {
+function withoutInSign({ nodes, edges, nodeOf }: Visible, graph: GraphModel): Visible {
   const isOut = new Uint8Array(nodes.length);
   nodeOf.forEach((at, v) => {
-    if (isSaid(graph, v, nodes, nodeOf)) isOut[at] = 1;
+    if (isInSign(graph, v, nodes, nodeOf)) isOut[at] = 1;
   });
   let count = 0;
   const place = Int32Array.from(isOut, (out) => (out ? -1 : count++));

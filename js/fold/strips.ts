@@ -110,13 +110,13 @@ export function planOf(
     }
     const { node, group, also } = visible.nodes[item.v];
     if (group >= 0) return { id: node, group: closedGroup(group, item.v), frame };
-    const said = members[item.v].filter((id) => id !== node && !also?.includes(id));
+    const inSign = members[item.v].filter((id) => id !== node && !also?.includes(id));
     const module = graph.nodes[node].namespace ?? "";
     return {
       id: node,
       group: null,
       frame,
-      ...(said.length > 0 && { said }),
+      ...(inSign.length > 0 && { inSign }),
       ...(also && { also }),
       ...(isWork(graph.nodes[node]) && grouped.reused.has(module) && { module }),
     };

@@ -189,14 +189,14 @@ export function describeDrawn(graph: GraphModel, node: SceneNode, marks: Marks):
     ? describeBox(graph, node.group, marks)
     : describe(graph, node.id, marks);
   const share = marks.progress && node.use !== undefined && passedAt(marks.progress, node.use);
-  const said = [
+  const facts = [
     node.only,
     share && `share of this use ${exactText(share)}`,
     tileAt(node, marks)?.words,
     marks.tint?.words(node),
     stripAt(node, marks)?.words,
   ].filter((words): words is string => typeof words === "string");
-  return { title, lines: [...said, ...lines] };
+  return { title, lines: [...facts, ...lines] };
 }
 
 /** The shape of a box' output, if that is one tensor. */

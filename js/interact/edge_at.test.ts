@@ -34,7 +34,7 @@ it("says the shape of an arrow's tensor, which short arrows have no room for", (
 });
 
 it("shows the gradient of an arrow with all digits, once it has flowed", () => {
-  const told = scene.edges.map((edge) => {
+  const given = scene.edges.map((edge) => {
     const at = (cursor: number) =>
       describeEdge(graph, edge, { ...NO_MARKS, progress: { recording, cursor } });
     expect(at(0).lines.some((line) => line.startsWith("gradient"))).toBe(false);
@@ -42,5 +42,5 @@ it("shows the gradient of an arrow with all digits, once it has flowed", () => {
   });
   const flowed = run?.edges.map((edge, i) => [edge, `gradient ${exactText(passedIn(run, i))}`]);
   expect(flowed?.length).toBeGreaterThan(3);
-  for (const [edge, text] of flowed ?? []) expect(told[edge as number]).toBe(text);
+  for (const [edge, text] of flowed ?? []) expect(given[edge as number]).toBe(text);
 });

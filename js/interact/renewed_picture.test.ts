@@ -40,12 +40,12 @@ interface Moment {
 /** Random numbers for one time. */
 function momentOf(graph: GraphModel, seed: number, situation: Situation): Moment {
   const { steps, run } = fakeRun(graph, situation);
-  const told = [0, 1, -2.5, 1e-9, 123456.7, "nan", "inf"] as const;
+  const given = [0, 1, -2.5, 1e-9, 123456.7, "nan", "inf"] as const;
   let state = seed;
   const next = () => {
     state = (Math.imul(state, 1103515245) + 12345) >>> 0;
     const share = state / 2 ** 32;
-    return share < 0.4 ? told[Math.floor((share / 0.4) * told.length)] : (share - 0.7) * 1e3;
+    return share < 0.4 ? given[Math.floor((share / 0.4) * given.length)] : (share - 0.7) * 1e3;
   };
   const sizeOf = (value: JsonNumber) => (typeof value === "number" ? Math.abs(value) : value);
   const values = graph.nodes.map(() => (seed % 4 === 0 ? null : next()));
@@ -89,8 +89,8 @@ function written(of: Node): string {
   if (!(of instanceof Element)) return of.textContent ?? "";
   const attributes = Array.from(of.attributes, ({ name, value }) => {
     const sorted = name === "class" ? value.split(/\s+/).sort().join(" ") : value;
-    const said = sorted.replace(/-?\d+\.\d{6,}/g, (digits) => `${Number((+digits).toFixed(4))}`);
-    return `${name}=${JSON.stringify(said)}`;
+    const texts = sorted.replace(/-?\d+\.\d{6,}/g, (digits) => `${Number((+digits).toFixed(4))}`);
+    return `${name}=${JSON.stringify(texts)}`;
   });
   const inside = Array.from(of.childNodes, written).join("");
   return `<${[of.localName, ...attributes.sort()].join(" ")}>${inside}</>\n`;

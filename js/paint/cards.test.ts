@@ -92,23 +92,23 @@ describe("a card", () => {
       ],
     };
     graph.nodes[1].value = -2;
-    const said = sceneOf(graph).nodes.map(({ shape }) => shape.texts.map(({ text }) => text));
-    expect(said[0]).toContain("changed");
-    expect(said[1]).toContain("now −2");
+    const parts = sceneOf(graph).nodes.map(({ shape }) => shape.texts.map(({ text }) => text));
+    expect(parts[0]).toContain("changed");
+    expect(parts[1]).toContain("now −2");
   });
 
   it("tells a single number with its sign, within its cell up to seven characters", () => {
     fc.assert(
       fc.property(graphs, fc.double({ noNaN: true, noDefaultInfinity: true }), (graph, value) => {
         const { steps, run: given } = fakeRun(graph, SITUATIONS[0] as never);
-        const told = { values: value, norm: Math.abs(value) };
+        const listed = { values: value, norm: Math.abs(value) };
         const run = {
           ...given,
           values: given.values.map(() => value),
           norms: given.norms.map(() => Math.abs(value)),
-          seeds: given.seeds.map((seed) => ({ ...seed, ...told })),
-          arrived: given.arrived.map((one) => ({ ...one, ...told })),
-          grads: given.grads.map((one) => ({ ...one, ...told })),
+          seeds: given.seeds.map((seed) => ({ ...seed, ...listed })),
+          arrived: given.arrived.map((one) => ({ ...one, ...listed })),
+          grads: given.grads.map((one) => ({ ...one, ...listed })),
         };
         const recording = recordingOf(graph, steps, run);
         for (const label of placeGradients(sceneOf(graph, "left"), recording, estimate)) {
@@ -117,7 +117,7 @@ describe("a card", () => {
           if (label.none) continue;
           const whole = boardNumber(value);
           const style = cell === "full" && !small ? "number" : "digits";
-          expect([whole, ...roundedOf(told)]).toContain(text);
+          expect([whole, ...roundedOf(listed)]).toContain(text);
           if (whole.length <= 7) expect(text).toBe(whole);
           if (text.length <= 7) expect(estimate(text, style)).toBeLessThan(width);
         }
@@ -133,9 +133,9 @@ describe("a card", () => {
       fc.property(
         fc.array(fc.double({ min: -1e4, max: 1e4, noNaN: true }), { minLength: 2 }),
         (values) => {
-          const told = { node: id, values, norm: Math.hypot(...values), before: null, now: null };
+          const listed = { node: id, values, norm: Math.hypot(...values), before: null, now: null };
           for (const changed of [false, true]) {
-            const stored = new Map([[id, { ...told, changed }]]);
+            const stored = new Map([[id, { ...listed, changed }]]);
             const labels = placeGradients(scene, { ...recording, stored }, estimate);
             for (const label of labels.filter(({ cell }) => cell === "total")) {
               if (label.text.startsWith("\u2016")) continue; // the shortest that can be said
@@ -190,7 +190,7 @@ describe("a card", () => {
     const [grown] = run.grads;
     const value = Number(grown.values);
     const few = (one: number) => ({ values: one, norm: Math.abs(one) });
-    const told = (more: Partial<typeof grown>) => {
+    const listed = (more: Partial<typeof grown>) => {
       const arrived = [{ node: grown.node, ...few(value) }];
       const grads = [{ ...grown, ...more }];
       const again = recordingOf(graph, steps, { ...run, arrived, grads });
@@ -199,8 +199,8 @@ describe("a card", () => {
       return total.map(({ text, stored, changed, added }) => [text, stored, changed, added]);
     };
     const came = boardNumber(value);
-    expect(told({})).toEqual([[came, true, false, undefined]]);
-    expect(told({ before: few(2), ...few(value + 2) })).toEqual([
+    expect(listed({})).toEqual([[came, true, false, undefined]]);
+    expect(listed({ before: few(2), ...few(value + 2) })).toEqual([
       [
         boardNumber(value + 2),
         true,
@@ -208,10 +208,10 @@ describe("a card", () => {
         `2 ${value < 0 ? "\u2212" : "+"} ${boardNumber(Math.abs(value))}`,
       ],
     ]);
-    expect(told({ before: few(2), ...few(value + 3) })[0][3]).toBeUndefined(); // a hook changed it
-    expect(told({ changed: true, now: few(0.5) })).toEqual([["0.5", true, true, undefined]]);
+    expect(listed({ before: few(2), ...few(value + 3) })[0][3]).toBeUndefined(); // a hook changed it
+    expect(listed({ changed: true, now: few(0.5) })).toEqual([["0.5", true, true, undefined]]);
     // None by now: the incoming gradient is not the `.grad`.
-    expect(told({ changed: true, now: null })).toEqual([[came, false, false, undefined]]);
+    expect(listed({ changed: true, now: null })).toEqual([[came, false, false, undefined]]);
   });
 
   it("writes the sum beside .grad where it has room, else below the number", () => {
@@ -275,11 +275,11 @@ describe("a card", () => {
     for (let cursor = 0; cursor <= steps.length; cursor++) {
       const seen = visibleGradients(labels, scene, { recording: again, cursor });
       for (const { node, before: was } of grads) {
-        const told = seen.filter(({ nodes }) => nodes[0] === node && nodes.length === 1);
-        expect(told).toHaveLength(1);
+        const listed = seen.filter(({ nodes }) => nodes[0] === node && nodes.length === 1);
+        expect(listed).toHaveLength(1);
         const isNow = cursor >= again.step[node];
-        expect(told[0].stored === true).toBe(isNow || was !== null);
-        if (!isNow) expect(told[0].text).toBe(was ? "0.25" : "None");
+        expect(listed[0].stored === true).toBe(isNow || was !== null);
+        if (!isNow) expect(listed[0].text).toBe(was ? "0.25" : "None");
       }
     }
     const held = new Map(grads.map(({ node }) => [node, before]));

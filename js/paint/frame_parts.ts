@@ -19,14 +19,14 @@ export function frameParts({ left, top, right, bottom, depth }: SceneFrame): Par
 /** An open group's head, above the lines: the sign that closes it, the title and the facts. */
 export function frameHeadParts(frame: SceneFrame): Part[] {
   const { left, top, right, facts } = frame;
-  const said = facts.map((text) => textPart("gw-frame-fact", text));
+  const factTexts = facts.map((text) => textPart("gw-frame-fact", text));
   return [
     part("g", { class: "gw-frame-head" }, [
       part("rect", { x: left, y: top, width: right - left, height: HEADER, rx: 8 }),
       part("g", { transform: `translate(${left},${top})` }, [
         // From afar this group is drawn larger, to stay readable.
         part("g", { class: "gw-frame-title" }, frameTitleParts(frame)),
-        ...said,
+        ...factTexts,
       ]),
     ]),
   ];

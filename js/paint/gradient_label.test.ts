@@ -10,8 +10,8 @@ test.each([...Array(70).keys()].map((i) => 1.23456 * 10 ** (i - 45)))(
     const texts = fewOf({ values: null, norm });
     const text = texts.find((one) => estimate(one, "digits") < NARROW) ?? texts.at(-1) ?? "";
     expect(estimate(text, "digits")).toBeLessThan(NARROW);
-    const told = Number(text.replaceAll("\u2016", "").replace("\u2212", "-"));
-    expect(Math.abs(told - norm)).toBeLessThan(0.05 * norm);
+    const given = Number(text.replaceAll("\u2016", "").replace("\u2212", "-"));
+    expect(Math.abs(given - norm)).toBeLessThan(0.05 * norm);
   },
 );
 

@@ -78,8 +78,8 @@ export class Minimap {
     this.scene = scene;
     const { selected, hit, focused, progress } = marks;
     const { width: across, height: down } = stage;
-    const said = [selected, hit, focused, running(progress)];
-    if (!this.placed.isNew(scene.edges, view, across, down, ...said)) return;
+    const inputs = [selected, hit, focused, running(progress)];
+    if (!this.placed.isNew(scene.edges, view, across, down, ...inputs)) return;
     const isMoving = this.moved.isNew(view) && this.isShown;
     window.clearTimeout(this.timer);
     this.element.hidden = !isNeeded(scene, view, stage);
@@ -134,8 +134,8 @@ export class Minimap {
     const { selected, hits, hit, progress, alarms } = marks;
     const { width, height } = this.size;
     const marked = [...(progress?.recording.marks.keys() ?? [])].join();
-    const said = [selected, hits, hit, running(progress), marked, alarms];
-    const key = [overview, ...said, width, height, ratio];
+    const inputs = [selected, hits, hit, running(progress), marked, alarms];
+    const key = [overview, ...inputs, width, height, ratio];
     const pen = this.canvas.getContext("2d");
     if (!pen || !this.scene || !this.painted.isNew(...key)) return;
     this.canvas.width = Math.round(width * ratio);

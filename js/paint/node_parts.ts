@@ -78,7 +78,8 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   parts.push(...shape.texts.map(textPart), ...(node.fine ?? []).map(textPart));
   if (isClosed) parts.push(openSign(width, height));
   // A sign in a circle has no free side; its background shows it.
-  if (node.only !== undefined && !node.isTold && !shape.sign) parts.push(onlyPart(node, node.only));
+  if (node.only !== undefined && !node.isStated && !shape.sign)
+    parts.push(onlyPart(node, node.only));
   return node.quiet || node.bar ? parts : [...parts, ...badges(node)];
 }
 

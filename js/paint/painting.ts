@@ -199,8 +199,8 @@ export class Painting {
     const { underlay } = this;
     const under = underlay.childElementCount > 0 ? selected : null;
     const flows = [ran, reached, flowed, freed, progress];
-    const said = [scene, ...flows, hits, tint, tiles, ranks, alarms, under];
-    if (!this.shownInputs.isNew(...said)) return;
+    const inputs = [scene, ...flows, hits, tint, tiles, ranks, alarms, under];
+    if (!this.shownInputs.isNew(...inputs)) return;
     this.canvas.show({ scene, marks: withoutHighlights(marks), inks: this.inks, underlay });
   }
 }

@@ -8,16 +8,16 @@ import { isFew, tensorHead, tensorView } from "./tensor";
 
 /** Explain an empty gradient cell in one sentence; null if there is a gradient or the value explains itself. */
 export function whyNone(details: DetailsModel, progress: Progress | null): HTMLElement | null {
-  const said = sentence(reasonOf(details, progress));
-  if (said) said.dataset.section = "why";
-  return said;
+  const paragraph = sentence(reasonOf(details, progress));
+  if (paragraph) paragraph.dataset.section = "why";
+  return paragraph;
 }
 
 /** Explain why a leaf's value differs from the forward pass'; null if it does not. */
 export function whyChanged({ kind, value_note }: DetailsModel): HTMLElement | null {
-  const said = kind === "leaf" ? sentence(value_note) : null;
-  if (said) said.dataset.section = "changed";
-  return said;
+  const paragraph = kind === "leaf" ? sentence(value_note) : null;
+  if (paragraph) paragraph.dataset.section = "changed";
+  return paragraph;
 }
 
 function reasonOf(details: DetailsModel, progress: Progress | null): string | null {

@@ -76,13 +76,13 @@ describe("moduleFacts", () => {
   });
 
   it("knows the class where Python does, and whether modules are inferred", () => {
-    const told = { ...graph, modules };
-    expect(["net", "net/0", "net/1"].map((path) => moduleFacts(told, [path]).kind)).toEqual([
+    const listed = { ...graph, modules };
+    expect(["net", "net/0", "net/1"].map((path) => moduleFacts(listed, [path]).kind)).toEqual([
       "Net",
       null,
       "Linear",
     ]);
-    expect(moduleFacts(told, ["net"]).isInferred).toBe(false);
+    expect(moduleFacts(listed, ["net"]).isInferred).toBe(false);
     const nodes = graph.nodes.map((node) => ({ ...node, inferred: true }));
     expect(moduleFacts({ ...graph, nodes }, ["net"]).isInferred).toBe(true);
   });

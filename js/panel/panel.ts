@@ -240,10 +240,13 @@ function quietView(graph: GraphModel, details: DetailsModel): (Node | null)[] {
 /** The numbers; for a call their source, or why they are unknown. */
 function valueSection(details: DetailsModel): HTMLElement | null {
   const { value, value_note, kind } = details;
-  const said = kind !== "call" ? null : sentence(value ? value.origin : value_note);
-  if (!value && !said) return null;
+  const paragraph = kind !== "call" ? null : sentence(value ? value.origin : value_note);
+  if (!value && !paragraph) return null;
   const view = value && tensorView(value, "value");
-  return section({ key: "value", title: "Value", hint: value ? null : "not known" }, [view, said]);
+  return section({ key: "value", title: "Value", hint: value ? null : "not known" }, [
+    view,
+    paragraph,
+  ]);
 }
 
 /** Why a static graph has no gradients. */
@@ -301,8 +304,8 @@ function heading(
   module?: string | null,
 ): HTMLElement {
   const node = graph.nodes[id];
-  const isSaid = (node?.kind === "constant" || node?.kind === "leaf") && node.label !== node.op;
-  const name = known ?? node?.name ?? (isSaid ? node.label : null);
+  const isWritten = (node?.kind === "constant" || node?.kind === "leaf") && node.label !== node.op;
+  const name = known ?? node?.name ?? (isWritten ? node.label : null);
   const op = node?.op ?? "";
   return element("div", "gw-heading", [
     element("h2", "gw-title", name ?? op),

@@ -93,7 +93,7 @@ describe("the panel while stepping", () => {
   });
 
   it("writes what came in times the local derivative, of single numbers, once the node has run", () => {
-    const told = (id: number, cursor: number) =>
+    const given = (id: number, cursor: number) =>
       [...(shown(id, cursor).part("formula")?.querySelectorAll(".gw-product") ?? [])].map(
         (one) => one.firstChild?.textContent,
       );
@@ -103,8 +103,8 @@ describe("the panel while stepping", () => {
         const [came, local] = recording.locals.get(recording.run?.edges[i] ?? -1) ?? [0, 0];
         return `${boardNumber(came)} × ${boardNumber(local)} = `;
       });
-      expect(told(node, step)).toEqual(products);
-      expect(told(node, step - 1)).toEqual([]);
+      expect(given(node, step)).toEqual(products);
+      expect(given(node, step - 1)).toEqual([]);
     }
   });
 

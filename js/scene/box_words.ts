@@ -40,11 +40,11 @@ export function boxWords(
   const weight = parameters.map((id) => nodes[id].shape ?? []).find(({ length }) => length > 1);
   const title = room(groupTitle(paths[0], graph), "title");
   const [{ shape = null } = {}, ...others] = operations;
-  const isSaid = others.length === 0 && shape && title.toLowerCase() === kind?.toLowerCase();
+  const isWritten = others.length === 0 && shape && title.toLowerCase() === kind?.toLowerCase();
   const known =
     outputIn(graph, members) ??
     sizes(kind, operations, weight) ??
-    (isSaid ? formatShape(shape) : null);
+    (isWritten ? formatShape(shape) : null);
   const again = paths.length === 1 ? againWords(graph, paths[0]) : null;
   const groups = groupsOf(operations, paths[0]);
   const taken = [...(again === null ? [] : [again]), ...takenIn(nodes, members, paths[0])];

@@ -3,7 +3,7 @@ import { formatShape } from "../text/shorten";
 import type { GraphModel } from "../wire";
 import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
-import { isAutograd, isSaid } from "./shown_graph";
+import { isAutograd, isInSign } from "./shown_graph";
 
 /** The most nodes drawn as cards. */
 export const MOST_CARDS = 60;
@@ -18,7 +18,7 @@ export function cardSize(count: number, isStatic: boolean): CardSize | null {
 
 /** Whether constants or cuts are drawn that could be hidden; a board's numbers in signs do not count. */
 export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean {
-  const apart = nodes.filter((node) => !isSaid(node));
+  const apart = nodes.filter((node) => !isInSign(node));
   const isBoard = !isStatic && apart.length <= MOST_CARDS;
   return (isBoard ? apart : nodes).some((node) => !isAutograd(node));
 }

@@ -65,11 +65,11 @@ function sceneNodes(
   const first = new Int32Array(placed.owner.length);
   const nodes: SceneNode[] = [];
   placed.owner.forEach((owner, index) => {
-    const { id, group, strip, frame, said, also } = plan.nodes[owner];
+    const { id, group, strip, frame, inSign, also } = plan.nodes[owner];
     const [x, y] = at(placed.x[index], placed.y[index]);
     const only = onlyOn(graph, plan.nodes[owner]);
-    const isTold = frames[frame]?.isTold;
-    const lack = only ? { only, ...(isTold && { isTold }) } : {};
+    const isStated = frames[frame]?.isStated;
+    const lack = only ? { only, ...(isStated && { isStated }) } : {};
     const place = { x, y, rank: placed.rank[index], shape: shapes[owner], ...lack };
     first[index] = nodes.length;
     if (strip) {
@@ -98,7 +98,7 @@ function sceneNodes(
       ...(fine.length > 0 && { fine }),
       root: flags[owner].length > 0,
       copies: times[owner],
-      ...(said && { said }),
+      ...(inSign && { inSign }),
       ...(group ? { group } : quietPart(graph.nodes[id])),
       ...(also && { also }),
     });
@@ -122,8 +122,8 @@ export function quietPart({ kind }: NodeModel): Pick<SceneNode, "quiet"> {
 
 /** The places of the signs with a node's ranks. */
 function tagsOf(nodes: readonly SceneNode[]): Place[] {
-  return nodes.flatMap(({ x, y, shape, only, isTold }) => {
-    if (only === undefined || isTold || shape.sign) return [];
+  return nodes.flatMap(({ x, y, shape, only, isStated }) => {
+    if (only === undefined || isStated || shape.sign) return [];
     const tag = onlyTag(shape, only);
     return [{ ...tag, x: x + tag.x, y: y + tag.y }];
   });
@@ -139,24 +139,24 @@ function sceneFrames(
   const at = turn(direction, height);
   const depth: number[] = [];
   const facts = plan.frames.length > 0 ? factsOf(graph, plan) : [];
-  const told: boolean[] = [];
+  const stated: boolean[] = [];
   return plan.frames.map(({ path, parent }, i) => {
     depth.push(parent < 0 ? 0 : depth[parent] + 1);
     const [ax, ay] = at(boxes.left[i], boxes.top[i]);
     const [bx, by] = at(boxes.left[i] + boxes.width[i], boxes.top[i] + boxes.height[i]);
     const [left, right] = [Math.min(ax, bx), Math.max(ax, bx)];
-    const isAround = told[parent] === true;
+    const isAround = stated[parent] === true;
     const only = isAround ? null : facts[i].only;
     const own = { ...facts[i], only };
     const words = fittedFacts(own, titleWidth(graph, path, measure), right - left, measure);
     const says = only !== null && words.some(({ text }) => text.startsWith(only)) ? only : null;
-    told.push(isAround || says !== null);
+    stated.push(isAround || says !== null);
     return {
       path,
       title: fittedTitle(graph, path, right - left, measure),
       facts: words,
       ...(says !== null && { says }),
-      ...(told[i] && { isTold: true }),
+      ...(stated[i] && { isStated: true }),
       depth: depth[i],
       left,
       right,

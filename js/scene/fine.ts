@@ -74,8 +74,8 @@ function boxFacts(
 ): Text[] {
   const room = width - 2 * FINE.aside;
   const kind = classOf(graph, path);
-  const isSaid = kind === null || texts.some(({ text }) => text === kind);
-  const above = isSaid
+  const isWritten = kind === null || texts.some(({ text }) => text === kind);
+  const above = isWritten
     ? []
     : fine(kind, 0, FINE.under - height / 2 + flagHeight, room, true, "middle");
   const sizes = output.shape?.length ? [formatShape(output.shape)] : [];

@@ -15,7 +15,7 @@ export interface SceneFrame extends Box {
   facts: readonly Text[];
   /** The ranks that have all of it, if its head states them; and whether its head or an outer one does. */
   says?: string;
-  isTold?: boolean;
+  isStated?: boolean;
   /** Whether it cannot be closed alone. */
   isFixed?: boolean;
 }

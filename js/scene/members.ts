@@ -9,7 +9,7 @@ export function membersOf({ id, group, also }: SceneNode): readonly number[] {
 
 /** The same, and the constants in its sign. */
 export function allIn(node: SceneNode): readonly number[] {
-  return node.said ? [...membersOf(node), ...node.said] : membersOf(node);
+  return node.inSign ? [...membersOf(node), ...node.inSign] : membersOf(node);
 }
 
 /** Per graph node, up to `count`, the indices of its drawn nodes. */
@@ -39,10 +39,10 @@ export function foldedAt({ edges }: Scene, node: number): { x: number; y: number
 }
 
 /** Whether a drawn node is or contains a graph node. */
-export function holds({ id, group, said, also }: SceneNode, node: number | null): boolean {
+export function holds({ id, group, inSign, also }: SceneNode, node: number | null): boolean {
   if (node === null) return false;
   if (group) return group.members.includes(node);
-  return id === node || said?.includes(node) === true || also?.includes(node) === true;
+  return id === node || inSign?.includes(node) === true || also?.includes(node) === true;
 }
 
 /** The parts of a picture that combine several nodes or edges. */

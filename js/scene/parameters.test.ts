@@ -9,7 +9,7 @@ import { moduleParameters, parametersGradient } from "./parameters";
 /** A pass with a gradient of this norm at each leaf, by its id. */
 function passOf(graph: GraphModel, normOf: (leaf: number) => JsonNumber | null) {
   const { steps, run } = fakeRun(graph, "fine");
-  const told: RunModel = {
+  const given: RunModel = {
     ...run,
     grads: [],
     arrived: [],
@@ -18,7 +18,7 @@ function passOf(graph: GraphModel, normOf: (leaf: number) => JsonNumber | null) 
       return graph.nodes[target].kind === "leaf" ? normOf(target) : run.norms[i];
     }),
   };
-  return recordingOf(graph, steps, told);
+  return recordingOf(graph, steps, given);
 }
 
 /** The same slowly: every leaf of every path, from the names. */
@@ -69,12 +69,12 @@ describe("the gradient of a module's parameters", () => {
     const leaves = parameters.leaves[layer];
     const other = tree.byPath.get("encoder/layers/2") ?? 0;
     for (const one of leaves) {
-      for (const [told, wanted] of [
+      for (const [given, wanted] of [
         [null, Number.NaN],
         ["nan", Number.POSITIVE_INFINITY],
         ["inf", Number.POSITIVE_INFINITY],
       ] as const) {
-        const recording = passOf(graph, (id) => (id === one ? told : 1));
+        const recording = passOf(graph, (id) => (id === one ? given : 1));
         expect(parametersGradient(leaves, recording).norm).toBe(wanted);
         expect(parametersGradient(parameters.leaves[other], recording).norm).toBeGreaterThan(0);
       }

@@ -26,7 +26,7 @@ export interface PlanNode {
   /** Path of its module, if that has no box or frame: it has only this operation, or is called in several places. */
   module?: string;
   /** Constants in its sign, which are not drawn. */
-  said?: readonly number[];
+  inSign?: readonly number[];
 }
 
 /** A closed group. */

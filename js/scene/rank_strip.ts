@@ -81,9 +81,9 @@ export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: 
 export function onlyOn(graph: Pick<GraphModel, "ranks">, node: PlanNode): string | null {
   if (!graph.ranks) return null;
   const over = overRanks(graph);
-  const said = new Set(membersOf(node).map((id) => over.get(id)?.only ?? null));
-  const [first] = said;
-  return said.size > 1 ? "not the same on all ranks" : (first ?? null);
+  const stated = new Set(membersOf(node).map((id) => over.get(id)?.only ?? null));
+  const [first] = stated;
+  return stated.size > 1 ? "not the same on all ranks" : (first ?? null);
 }
 
 /** Per open box of a plan, its ranks, if all of it is on the same ranks but not on all. */
@@ -91,17 +91,17 @@ export function onlyIn(
   graph: Pick<GraphModel, "ranks">,
   { nodes, frames }: Pick<Plan, "nodes" | "frames">,
 ): (string | null)[] {
-  const said = frames.map(() => new Set<string | null>());
-  if (!graph.ranks) return said.map(() => null);
+  const stated = frames.map(() => new Set<string | null>());
+  if (!graph.ranks) return stated.map(() => null);
   const over = overRanks(graph);
   for (const node of nodes) {
     // Nodes outside autograd have no ranks.
     if (node.frame >= 0 && membersOf(node).some((id) => over.has(id)))
-      said[node.frame].add(onlyOn(graph, node));
+      stated[node.frame].add(onlyOn(graph, node));
   }
   for (let f = frames.length - 1; f >= 0; f--)
-    for (const words of said[f]) said[frames[f].parent]?.add(words);
-  return said.map((all) => (all.size === 1 ? [...all][0] : null));
+    for (const words of stated[f]) stated[frames[f].parent]?.add(words);
+  return stated.map((all) => (all.size === 1 ? [...all][0] : null));
 }
 
 /** The graph nodes of a plan's node. */

@@ -45,8 +45,8 @@ describe("the rows of a leaf", () => {
   });
 
   it("write functions, places and transposes as on a board", () => {
-    const said = rowsOf("net.0.weight", ["( )ᵀ", "[ ]", "Σ", "log softmax"], {});
-    expect(said).toEqual(["log softmax", "weight[ ]", "weightᵀ", "Σ(weight)"]);
+    const words = rowsOf("net.0.weight", ["( )ᵀ", "[ ]", "Σ", "log softmax"], {});
+    expect(words).toEqual(["log softmax", "weight[ ]", "weightᵀ", "Σ(weight)"]);
     expect(rowsOf("x", ["× 2", "( )^1"], {})).toEqual(["x × 2", "x^1"]);
     expect(rowsOf("x", ["[0]", "[:, 1:3]", "put at [1]"], {})).toEqual([
       "x put at [1]",

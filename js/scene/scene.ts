@@ -53,7 +53,7 @@ export interface SceneNode {
   /** The rows of a leaf that adds up: the operation of each use. */
   rows?: readonly string[];
   /** Constants in its sign. */
-  said?: readonly number[];
+  inSign?: readonly number[];
   /** Graph nodes that are drawn with it: an activation with the sum before it. */
   also?: readonly number[];
   /** The content of a closed box, whose id is its first node's. */
@@ -63,7 +63,7 @@ export interface SceneNode {
   /** Its ranks, unless all have it: "only on rank 0". */
   only?: string;
   /** Whether an outer head states them. */
-  isTold?: boolean;
+  isStated?: boolean;
 }
 
 /** A bar of a strip, filled by the size of its gradient relative to the other bars. */

@@ -17,7 +17,7 @@ function isAlwaysDrawn(node: Pick<NodeModel, "kind">): boolean {
 }
 
 /** Whether its constant is in the sign of its user. */
-export function isSaid({ said_by }: Pick<NodeModel, "said_by">): boolean {
+export function isInSign({ said_by }: Pick<NodeModel, "said_by">): boolean {
   return said_by !== null;
 }
 
@@ -69,7 +69,7 @@ export function shownGraph(given: GraphModel, constants: boolean, torchNames = f
   if (!hasConstants(graph)) return graph;
   const covered = new Map<number, (number | null)[]>();
   for (const { source, target, arg_nr, kind } of graph.edges) {
-    if (kind !== "constant" || !(constants || isSaid(graph.nodes[target]))) continue;
+    if (kind !== "constant" || !(constants || isInSign(graph.nodes[target]))) continue;
     valueAt(covered, source, () => []).push(arg_nr);
   }
   const nodes = graph.nodes.map((node): NodeModel => {

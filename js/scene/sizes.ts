@@ -141,7 +141,7 @@ export function shapesOf(
       ? boxWords(graph, group, isParameter, flags[i], measure)
       : {
           ...wordsOf(
-            saidWith(graph, node),
+            withSign(graph, node),
             flags[i],
             times[i],
             measure,
@@ -196,7 +196,7 @@ function signWords(
 }
 
 /** A node with the sign of all that is drawn with it: a log softmax and its likelihood are a cross entropy. */
-function saidWith({ nodes }: GraphModel, { id, also = [] }: PlanNode): NodeModel {
+function withSign({ nodes }: GraphModel, { id, also = [] }: PlanNode): NodeModel {
   const node = nodes[id];
   const isEntropy = node.sign !== null && also.some((one) => /^LogSoftmax/.test(nodes[one].op));
   return isEntropy ? { ...node, sign: "cross entropy" } : node;

@@ -60,11 +60,11 @@ describe("a tile", () => {
       g.namespace = "";
       const { nodes, ...graph } = g.graph([g.op("SumBackward0", [], { self: x }), "loss"]);
       let at = 0;
-      const said = nodes.map((node) =>
+      const parts = nodes.map((node) =>
         node.op === "GroupedMmBackward0" ? { ...node, sign: signs[at++] } : node,
       );
       const modules = { namespaces: ["experts"], classes: [0], names: ["Experts"] };
-      return wordsOf(tiles({ ...graph, nodes: said, modules }), "experts")?.[1];
+      return wordsOf(tiles({ ...graph, nodes: parts, modules }), "experts")?.[1];
     };
     const of = (count: string) => `grouped mm, ${count}`;
     expect(shown(of("3 groups"), of("3 groups"))).toBe("Experts · 3 groups");

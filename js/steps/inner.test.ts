@@ -97,11 +97,11 @@ describe("steps through what is open", () => {
       "step 2 of 3, call 3 of 3: view view, gives 4 for w",
       `step 2 of 3: ${BOX}, passes 4 to w`,
     ]);
-    const said = (node: number, cursor: number) => describeState({ recording, cursor }, node);
-    expect(said(4, 1)).toBe("waiting for gradients: it runs in step 2 of 3, call 2 of 3");
-    expect(said(4, 3)).toBe("running: step 2 of 3, call 2 of 3");
-    expect(said(1, 3)).toBe("running: step 2 of 3");
-    expect(said(2, 3)).toBe("waiting for gradients: it runs in step 3 of 3");
+    const words = (node: number, cursor: number) => describeState({ recording, cursor }, node);
+    expect(words(4, 1)).toBe("waiting for gradients: it runs in step 2 of 3, call 2 of 3");
+    expect(words(4, 3)).toBe("running: step 2 of 3, call 2 of 3");
+    expect(words(1, 3)).toBe("running: step 2 of 3");
+    expect(words(2, 3)).toBe("waiting for gradients: it runs in step 3 of 3");
   });
 });
 

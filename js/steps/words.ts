@@ -68,7 +68,10 @@ export function position(progress: Progress, graph: GraphModel | null): Position
   const { node, name, op, accumulated } = step;
   const before = numberOf(recording, cursor);
   if (step.inner > 0 && graph) {
-    const changes: [string, string][] = callGives(recording, graph, node).map((said) => ["", said]);
+    const changes: [string, string][] = callGives(recording, graph, node).map((parts) => [
+      "",
+      parts,
+    ]);
     return {
       before,
       running: { node, text: boardName(graph.nodes[node]) },
@@ -97,9 +100,9 @@ export function position(progress: Progress, graph: GraphModel | null): Position
 /** The same as one text, for a screen reader. */
 export function positionText(progress: Progress, graph: GraphModel | null): string {
   const { before, running, changes } = position(progress, graph);
-  const said = changes.map(([name, words]) => (name === "" ? words : `${name} ${words}`));
+  const parts = changes.map(([name, words]) => (name === "" ? words : `${name} ${words}`));
   const who = running ? `: ${running.text}` : "";
-  return `${before}${who}${said.length > 0 ? `, ${said.join(", ")}` : ""}`;
+  return `${before}${who}${parts.length > 0 ? `, ${parts.join(", ")}` : ""}`;
 }
 
 /** "w.grad" and "4 → 16". */
@@ -130,8 +133,8 @@ function callGives(recording: Recording, graph: GraphModel, call: number): strin
     const { via, target } = edges[run?.edges[i] ?? 0];
     return via === call ? [`${flowedText(run, i)} for ${boardName(nodes[target])}`] : [];
   });
-  const said = [on && `passes ${on}`, ends.length > 0 && `gives ${listed(ends, "for")}`];
-  const found = said.filter((one) => typeof one === "string" && one !== "") as string[];
+  const parts = [on && `passes ${on}`, ends.length > 0 && `gives ${listed(ends, "for")}`];
+  const found = parts.filter((one) => typeof one === "string" && one !== "") as string[];
   if (found.length > 0) return found;
   const { value, shape } = nodes[call];
   if (value !== null) return [`gives ${fewText({ values: value, norm: null })}`];

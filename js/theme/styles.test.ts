@@ -25,7 +25,7 @@ const chains = fc.array(
 );
 
 /** An element of the table, so that most rows match. */
-const told = fc.constantFrom(...PLACES).map((place) =>
+const given = fc.constantFrom(...PLACES).map((place) =>
   place.split(" ").map((names) => {
     const all = names.split(".");
     const tag = TAGS.find((one) => one === all[0]);
@@ -58,7 +58,7 @@ it("says to a browser what it says without one, wherever a thing is", () => {
     return colours[name] ?? STILL_FONTS[name as "sans"];
   };
   fc.assert(
-    fc.property(fc.oneof(told, chains), (chain) => {
+    fc.property(fc.oneof(given, chains), (chain) => {
       const place = chain.reduce<Place | null>(
         (around, { tag, names }) => placeOf(tag, names.join(" "), around),
         null,

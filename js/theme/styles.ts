@@ -45,9 +45,9 @@ export function lookOf(place: Place, theme: Theme, fonts: Fonts): Record<string,
     .sort((a, b) => a.order - b.order);
   const look: Record<string, string> = Object.assign({}, ...rows.map((row) => row.look));
   const colours = THEMES[theme];
-  const said = saidAt(place, colours);
+  const own = tintsAt(place, colours);
   for (const [property, value] of Object.entries(look))
-    look[property] = said[value] ?? colours[value] ?? fonts[value as keyof Fonts] ?? value;
+    look[property] = own[value] ?? colours[value] ?? fonts[value as keyof Fonts] ?? value;
   return look;
 }
 
@@ -72,7 +72,7 @@ function coloursOf(side: 0 | 1): Record<string, string> {
 }
 
 /** The colours of an element's category, or the neutral ones. */
-function saidAt(place: Place, colours: Readonly<Record<string, string>>): Record<string, string> {
+function tintsAt(place: Place, colours: Readonly<Record<string, string>>): Record<string, string> {
   for (let at: Place | null = place; at; at = at.around) {
     for (const name of at.names) {
       if (!Object.hasOwn(TINTS, name)) continue;

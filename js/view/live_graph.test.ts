@@ -41,7 +41,7 @@ async function view() {
   return { host, channel, places, camera, texts };
 }
 
-const said = (host: Element) => host.querySelector(".gw-bar-text")?.textContent;
+const sentences = (host: Element) => host.querySelector(".gw-bar-text")?.textContent;
 
 describe("an update with the same structure", () => {
   it("changes the numbers and moves nothing, with what is selected", async () => {
@@ -59,7 +59,7 @@ describe("an update with the same structure", () => {
     expect(texts(2)).toContain("\u22121.235e5");
     expect(texts(1)).toContain("\u22122.5");
     expect(host.querySelector(".is-selected")?.getAttribute("data-node")).toBe("1");
-    expect(said(host)).toContain("w 1 → \u22121.235e5, graph unchanged");
+    expect(sentences(host)).toContain("w 1 → \u22121.235e5, graph unchanged");
   });
 
   it("keeps the elements of the picture, which then are as if they were drawn anew", async () => {
@@ -126,7 +126,7 @@ describe("an update with another structure", () => {
     const { host, places } = await branched("first");
     expect(places().size).toBe(5);
     expect(host.querySelector(".is-selected")?.getAttribute("data-node")).toBe("2");
-    expect(said(host)).toContain("new: relu");
+    expect(sentences(host)).toContain("new: relu");
     expect(host.querySelector(".gw-fault")).toBeNull();
   });
 

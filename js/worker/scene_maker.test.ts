@@ -33,21 +33,21 @@ function made(depth: number): Scene {
 }
 
 function makerOf(start: StartWorker) {
-  const said: string[] = [];
+  const texts: string[] = [];
   const scenes: Scene[] = [];
   const answers = (name: string): SceneAnswers => ({
-    doing: (doing) => said.push(`${name} ${doing}`),
+    doing: (doing) => texts.push(`${name} ${doing}`),
     made(scene) {
-      said.push(`${name} made`);
+      texts.push(`${name} made`);
       scenes.push(scene);
     },
-    failed: ({ message }) => said.push(`${name} failed: ${message}`),
-    unavailable: () => said.push(`${name} unavailable`),
+    failed: ({ message }) => texts.push(`${name} failed: ${message}`),
+    unavailable: () => texts.push(`${name} unavailable`),
   });
   const maker = new SceneMaker(start, estimate);
   const ask = (name: string, depth: number, given: GraphModel = graph) =>
     maker.make({ ...source, given }, order(depth), answers(name));
-  return { maker, ask, said, scenes };
+  return { maker, ask, texts, scenes };
 }
 
 /** Makers with fake workers, listed in the order of their start. */
@@ -64,16 +64,16 @@ const settle = () => vi.advanceTimersByTimeAsync(100);
 
 describe("a maker of scenes", () => {
   it("has a scene made in its worker that is the same as one made here", async () => {
-    const { ask, said, scenes } = withWorkers();
+    const { ask, texts, scenes } = withWorkers();
     ask("first", 1);
-    expect(said).toEqual([]);
+    expect(texts).toEqual([]);
     await settle();
-    expect(said).toEqual(["first drawing", "first made"]);
+    expect(texts).toEqual(["first drawing", "first made"]);
     expect(scenes[0]).toEqual(made(1));
   });
 
   it("sends a graph once", async () => {
-    const { ask, said, workers } = withWorkers();
+    const { ask, texts, workers } = withWorkers();
     ask("first", 1);
     await settle();
     workers[0].hold();
@@ -82,22 +82,22 @@ describe("a maker of scenes", () => {
     ask("third", 2, structuredClone(graph));
     workers[0].go();
     await settle();
-    expect(said.filter((words) => words.endsWith("made"))).toEqual(["first made", "third made"]);
+    expect(texts.filter((words) => words.endsWith("made"))).toEqual(["first made", "third made"]);
   });
 
   it("answers only the latest of several requests", async () => {
-    const { ask, said, scenes, workers } = withWorkers();
+    const { ask, texts, scenes, workers } = withWorkers();
     ask("first", 1);
     ask("second", 2);
     ask("third", 0);
     await settle();
-    expect(said.filter((words) => words.endsWith("made"))).toEqual(["third made"]);
+    expect(texts.filter((words) => words.endsWith("made"))).toEqual(["third made"]);
     expect(scenes[0]).toEqual(made(0));
     expect(workers).toHaveLength(1);
   });
 
   it("ends a worker that goes on with what nobody waits for any more", async () => {
-    const { ask, said, workers } = withWorkers();
+    const { ask, texts, workers } = withWorkers();
     ask("warm", 0);
     await settle();
     workers[0].hold();
@@ -107,11 +107,11 @@ describe("a maker of scenes", () => {
     expect(workers[0].ended).toBe(false);
     await vi.advanceTimersByTimeAsync(400);
     expect(workers.map(({ ended }) => ended)).toEqual([true, false]);
-    expect(said.filter((words) => words.endsWith("made"))).toEqual(["warm made", "wanted made"]);
+    expect(texts.filter((words) => words.endsWith("made"))).toEqual(["warm made", "wanted made"]);
   });
 
   it("forgets what is cancelled, and can be asked again", async () => {
-    const { maker, ask, said, workers } = withWorkers();
+    const { maker, ask, texts, workers } = withWorkers();
     ask("warm", 0);
     await settle();
     workers[0].hold();
@@ -120,41 +120,41 @@ describe("a maker of scenes", () => {
     expect(workers.map(({ ended }) => ended)).toEqual([true, false]);
     ask("again", 1);
     await settle();
-    expect(said.filter((words) => !/^warm|layout|drawing/.test(words))).toEqual(["again made"]);
+    expect(texts.filter((words) => !/^warm|layout|drawing/.test(words))).toEqual(["again made"]);
   });
 
   it("tells that a graph cannot be drawn, and goes on", async () => {
-    const { ask, said } = withWorkers();
+    const { ask, texts } = withWorkers();
     ask("wrong", 1, { ...graph, nodes: [] });
     await settle();
-    expect(said).toHaveLength(1);
-    expect(said[0]).toMatch(/^wrong failed: ./);
+    expect(texts).toHaveLength(1);
+    expect(texts[0]).toMatch(/^wrong failed: ./);
     ask("right", 1);
     await settle();
-    expect(said[said.length - 1]).toBe("right made");
+    expect(texts[texts.length - 1]).toBe("right made");
   });
 
   it("starts another worker after one that broke", async () => {
-    const { ask, said, workers } = withWorkers();
+    const { ask, texts, workers } = withWorkers();
     ask("warm", 0);
     await settle();
     workers[0].hold();
     ask("broken", 1);
     workers[0].onerror?.({ message: "out of memory" } as ErrorEvent);
-    expect(said[said.length - 1]).toMatch(/^broken failed: .*out of memory.*Show less at once/);
+    expect(texts[texts.length - 1]).toMatch(/^broken failed: .*out of memory.*Show less at once/);
     ask("next", 1);
     await settle();
-    expect(said[said.length - 1]).toBe("next made");
+    expect(texts[texts.length - 1]).toBe("next made");
     expect(workers).toHaveLength(2);
   });
 
   it("ends its worker with the widget, also in the middle of something", async () => {
-    const { maker, ask, said, workers } = withWorkers();
+    const { maker, ask, texts, workers } = withWorkers();
     ask("first", 1);
     await vi.advanceTimersByTimeAsync(1);
     maker.end();
     await settle();
-    expect(said.some((words) => words.endsWith("made"))).toBe(false);
+    expect(texts.some((words) => words.endsWith("made"))).toBe(false);
     expect(workers.every(({ ended }) => ended)).toBe(true);
     expect(vi.getTimerCount()).toBe(0);
   });
@@ -170,34 +170,34 @@ describe("without a worker", () => {
       },
     ],
   ])("it says so at once: %s", (_, start) => {
-    const { ask, said } = makerOf(start);
+    const { ask, texts } = makerOf(start);
     ask("first", 1);
-    expect(said).toEqual(["first unavailable"]);
+    expect(texts).toEqual(["first unavailable"]);
   });
 
   it("it says so when the worker does not greet, and never asks it again", async () => {
-    const { ask, said, workers } = withWorkers(() => fakeWorker(estimate, false));
+    const { ask, texts, workers } = withWorkers(() => fakeWorker(estimate, false));
     ask("first", 1);
     await vi.advanceTimersByTimeAsync(1000);
-    expect(said).toEqual([]);
+    expect(texts).toEqual([]);
     await vi.advanceTimersByTimeAsync(1000);
-    expect(said).toEqual(["first unavailable"]);
+    expect(texts).toEqual(["first unavailable"]);
     ask("second", 1);
-    expect(said).toEqual(["first unavailable", "second unavailable"]);
+    expect(texts).toEqual(["first unavailable", "second unavailable"]);
     expect(workers.map(({ ended }) => ended)).toEqual([true]);
   });
 
   it("it says so when the worker is refused", async () => {
-    const { ask, said, workers } = withWorkers(() => fakeWorker(estimate, false));
+    const { ask, texts, workers } = withWorkers(() => fakeWorker(estimate, false));
     ask("first", 1);
     workers[0].onerror?.({} as ErrorEvent);
-    expect(said).toEqual(["first unavailable"]);
+    expect(texts).toEqual(["first unavailable"]);
   });
 
   it("it says so when the worker has other fonts", async () => {
-    const { ask, said } = withWorkers(() => fakeWorker((text) => 7 * text.length));
+    const { ask, texts } = withWorkers(() => fakeWorker((text) => 7 * text.length));
     ask("first", 1);
     await settle();
-    expect(said).toEqual(["first unavailable"]);
+    expect(texts).toEqual(["first unavailable"]);
   });
 });

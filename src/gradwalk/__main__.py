@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             warnings.simplefilter("always", UserWarning)
             graphs = open_graphs(given.files if given.files[1:] else given.files[0], given.rank)
             findings = {
-                label: finding_models(opened.subject.findings()) for label, opened in graphs.items()
+                label: finding_models(opened.source.findings()) for label, opened in graphs.items()
             }
             printed = _outputs(given, graphs, findings)
     except (OSError, TypeError, ValueError, RuntimeError, ImportError) as error:
@@ -107,8 +107,8 @@ def _outputs(
 
 
 def _tree(given: argparse.Namespace, label: str, opened: OpenedFile) -> str:
-    graph = opened.subject.to_networkx()
-    tree = text_tree(graph, given.lines, opened.subject.model)
+    graph = opened.source.to_networkx()
+    tree = text_tree(graph, given.lines, opened.source.model)
     head = f"{printable(label)}: {size_of(graph)}" if label else size_of(graph)
     return f"{head}. The rest is data from the file:\n{tree}"
 
@@ -116,13 +116,13 @@ def _tree(given: argparse.Namespace, label: str, opened: OpenedFile) -> str:
 def _summary(
     given: argparse.Namespace, head: str, opened: OpenedFile, findings: list[FindingModel]
 ) -> str:
-    subject = opened.subject
-    memory = subject.memory()
-    backward = plural(len(subject.steps), "step") if subject.run else "not recorded"
+    source = opened.source
+    memory = source.memory()
+    backward = plural(len(source.steps), "step") if source.run else "not recorded"
     counts = Counter(finding["severity"] for finding in findings)
     severities = [f"{n} {severity}" for severity, n in counts.items()]
     lines = [
-        f"{head}: {size_of(subject.to_networkx())}",
+        f"{head}: {size_of(source.to_networkx())}",
         f"backward: {backward}; memory held for backward: {in_bytes(memory['total'])}",
         f"findings: {join_words(severities) or 'none'}",
     ]
@@ -149,18 +149,18 @@ def _answer(given: argparse.Namespace, opened: OpenedFile, findings: list[Findin
 
 
 def _items(query: str, opened: OpenedFile, findings: list[FindingModel]) -> Sequence[Any]:
-    subject = opened.subject
+    source = opened.source
     if query.startswith(_EXPLAIN):
         name = query.removeprefix(_EXPLAIN)
         return [{"name": name, "explanation": opened._shown().explain(name)}]
     if query == "findings":
         return findings
     if query == "steps":
-        return subject.steps
-    nodes = subject.model["nodes"]
+        return source.steps
+    nodes = source.model["nodes"]
     if query == "nodes":
         return nodes
-    memory = subject.memory()
+    memory = source.memory()
     held = sorted(zip(memory["bytes"], memory["nodes"], strict=True), key=lambda each: -each[0])
     return [
         {"node": node, "op": nodes[node]["op"], "name": nodes[node]["name"], "bytes": size}

@@ -49,8 +49,8 @@ def test_it_is_told_wherever_it_is(how: str, place: int) -> None:
     loss = h.square().sum()
     widget = GraphWidget(loss, names={f"l{i}": layer for i, layer in enumerate(layers)})
     widget.backward()
-    subject = widget._shown().subject
-    captured, run = subject.captured, subject.recording.run
+    source = widget._shown().source
+    captured, run = source.captured, source.recording.run
     names = {data["name"]: node for node, data in captured.graph.nodes(data=True)}
     before = {f"l{i}.{which}" for i in range(place + 1) for which in ("weight", "bias")}
     after = {f"l{i}.{which}" for i in range(place + 1, DEPTH) for which in ("weight", "bias")}
@@ -87,7 +87,7 @@ def test_no_node_is_looked_at_twice(length: int, monkeypatch: pytest.MonkeyPatch
     by_hook(h)
     widget = GraphWidget(h.sum(), names={"w": w})
     widget.backward()
-    subject = widget._shown().subject
+    source = widget._shown().source
     asked: list[int] = []
     real = module._Seen.first_zero_at
 
@@ -96,6 +96,6 @@ def test_no_node_is_looked_at_twice(length: int, monkeypatch: pytest.MonkeyPatch
         return real(self, node)
 
     monkeypatch.setattr(module._Seen, "first_zero_at", counted)
-    run = subject.recording.run
-    first_zeros(subject.captured, run, list(run.steps)[2:])
+    run = source.recording.run
+    first_zeros(source.captured, run, list(run.steps)[2:])
     assert len(asked) == len(set(asked)) <= len(run.steps)

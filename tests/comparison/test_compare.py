@@ -404,7 +404,7 @@ class TestClosing:
         saved = weakref.ref(k.grad_fn.next_functions[0][0].next_functions[0][0]._saved_other)
         widget = compare({"a": h, "b": k}, names={"x": x})
         widget.backward()
-        flowed = weakref.ref(widget._source.subjects["b"]._passes.observer.last)
+        flowed = weakref.ref(widget._source.sources["b"]._passes.observer.last)
         widget.close()
         widget.close()
         del h, k
@@ -419,7 +419,7 @@ class TestClosing:
         x, w, b = leaves()
         h, k = linear(x, w, b), linear(x.exp(), w, b)
         widget = compare({"a": h, "b": k})
-        observers = [each._passes.observer for each in widget._source.subjects.values()]
+        observers = [each._passes.observer for each in widget._source.sources.values()]
         widget.close()
         h.backward()
         k.backward()

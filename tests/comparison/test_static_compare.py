@@ -26,7 +26,7 @@ def image():
 
 def paired(widget, *labels):
     """[(attributes of a node in the one graph, in the other)] of what both have."""
-    graphs = [widget._source.subjects[label].captured.drawn for label in labels]
+    graphs = [widget._source.sources[label].captured.drawn for label in labels]
     return [
         tuple(
             graph.nodes[node["nodes"][label]] for graph, label in zip(graphs, labels, strict=True)
@@ -37,7 +37,7 @@ def paired(widget, *labels):
 
 
 def unpaired(widget, label):
-    graph = widget._source.subjects[label].captured.drawn
+    graph = widget._source.sources[label].captured.drawn
     return sorted(
         graph.nodes[node["nodes"][label]]["op"]
         for node in widget.model["nodes"]

@@ -137,10 +137,9 @@ def test_json_has_a_version_and_says_where_its_strings_are_from(broken, capsys):
 def test_json_of_nodes_steps_and_memory(broken, capsys):
     widget = load(broken)
     assert (
-        asked(capsys, broken, "--json", "nodes")[1]["data"]
-        == widget._shown().subject.model["nodes"]
+        asked(capsys, broken, "--json", "nodes")[1]["data"] == widget._shown().source.model["nodes"]
     )
-    assert asked(capsys, broken, "--json", "steps")[1]["data"] == widget._shown().subject.steps
+    assert asked(capsys, broken, "--json", "steps")[1]["data"] == widget._shown().source.steps
     widget.close()
     memory = asked(capsys, broken, "--json", "memory")[1]["data"]
     assert memory == [{"node": 1, "op": "SqrtBackward0", "name": None, "bytes": 12}]

@@ -146,7 +146,7 @@ def untrue(seed: int) -> list[Any]:
         program.random.choice([lambda: None, loss.backward, widget.backward])()
     found = []
     nodes = widget.model["nodes"]
-    for node, autograd in enumerate(widget._shown().subject.captured.nodes):
+    for node, autograd in enumerate(widget._shown().source.captured.nodes):
         if nodes[node]["kind"] != "op" or nodes[node]["value"] is None:
             continue
         gave = program.gave.get((autograd._sequence_nr(), autograd.name()))

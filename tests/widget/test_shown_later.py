@@ -93,7 +93,7 @@ class TestWhoeverReads:
         "look",
         [
             lambda widget: widget.run["ended"],
-            lambda widget: widget._shown().subject.run["ended"],
+            lambda widget: widget._shown().source.run["ended"],
             lambda widget: {0: "done"}.get(widget._open().cursor - 4),
         ],
     )

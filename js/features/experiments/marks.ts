@@ -54,7 +54,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   const at = selected && lineOf(graph, scene, selected);
   if (at) found.push(line(at, "gw-picked"));
   const leaves = (answer?.leaves ?? []).filter(({ difference }) => difference !== null);
-  const told = new Set<number>();
+  const known = new Set<number>();
   for (const label of marked.cells) {
     const [id] = label.nodes;
     if (label.edge !== null) {
@@ -73,11 +73,11 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
     if (!now || (leaf && gradText(leaf.before) !== label.text)) continue;
     const text = gradText(now.after);
     if (text === label.text) continue;
-    told.add(id);
+    known.add(id);
     found.push(newNumber(label, now.after, measure));
   }
   for (const leaf of leaves.slice(0, MOST_TAGS)) {
-    if (told.has(leaf.node)) continue;
+    if (known.has(leaf.node)) continue;
     const text = `${gradText(leaf.before)} → ${gradText(leaf.after)}`;
     for (const index of scene.drawn[leaf.node] ?? [])
       if (!scene.nodes[index].isCopy) found.push(leafTag(scene, index, text, measure));
@@ -114,7 +114,7 @@ function editMark(
   scene: Scene,
   drawn: SceneEdge,
   edit: EditModel,
-  told: WhatIfModel["edits"][number] | null,
+  known: WhatIfModel["edits"][number] | null,
 ): SVGElement[] {
   const [x] = halfway(drawn.curve);
   const { kind, value } = edit;
@@ -133,12 +133,12 @@ function editMark(
   ]);
   const [left, top, right, bottom] = drawn.bounds;
   // On a short line a tag would cover its ends; the panel has these words too.
-  if (told && Math.hypot(right - left, bottom - top) > ROOM) {
-    const now = kind === "cut" ? "nothing" : gradText(told.now);
-    const said = `${gradText(told.was)} → ${now}`;
+  if (known && Math.hypot(right - left, bottom - top) > ROOM) {
+    const now = kind === "cut" ? "nothing" : gradText(known.now);
+    const change = `${gradText(known.was)} → ${now}`;
     // At the upper edge of the picture the words do not fit above the badge.
-    if (y < ROOM_ABOVE) badge.append(words(wide / 2 + 6, -5, said, "gw-edit-words is-beside"));
-    else badge.append(words(0, -18, said, "gw-edit-words"));
+    if (y < ROOM_ABOVE) badge.append(words(wide / 2 + 6, -5, change, "gw-edit-words is-beside"));
+    else badge.append(words(0, -18, change, "gw-edit-words"));
   }
   return [
     line(drawn, "gw-edited-ground"),

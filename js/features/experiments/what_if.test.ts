@@ -136,24 +136,24 @@ describe("what if", () => {
   it("is in the bar as far as it fits, with a note that the panel has the rest", async () => {
     const named = (name: string): EditModel => ({ ...cut(0, 0), name });
     const { channel, one } = await view({ edits: [cut(0, 0), half(0, 1)], effect: ANSWER });
-    const said = () => one(".gw-bar-text").textContent;
-    expect(said()).toContain(`what if  2 edits, ${EVIL}.grad would be 1, not 4`);
-    expect(said()).not.toContain("b.grad");
+    const words = () => one(".gw-bar-text").textContent;
+    expect(words()).toContain(`what if  2 edits, ${EVIL}.grad would be 1, not 4`);
+    expect(words()).not.toContain("b.grad");
     channel.change("effect", { ...ANSWER, names: ["no skip", "half"] });
-    expect(said()).toContain("no skip and half side by side in the panel");
+    expect(words()).toContain("no skip and half side by side in the panel");
     const [leaf] = ANSWER.leaves;
     const leaves = Array.from({ length: 5 }, (_, i) => ({ ...leaf, name: `w${i}` }));
     channel.change("effect", { ...ANSWER, leaves });
-    expect(said()).toContain("w2.grad would be 1, not 4, 2 more in the panel");
+    expect(words()).toContain("w2.grad would be 1, not 4, 2 more in the panel");
     channel.change("effect", { ...ANSWER, leaves: [ANSWER.leaves[1]] });
-    expect(said()).toContain("2 edits, every .grad would be the same");
+    expect(words()).toContain("2 edits, every .grad would be the same");
     channel.change("edits", [{ ...named("a"), off: true }, named("b")]);
-    expect(said()).toContain("2 edits, 1 on");
+    expect(words()).toContain("2 edits, 1 on");
     channel.change("effect", { ...ANSWER, leaves: [], failed: "It was freed." });
-    expect(said()).toContain("It was freed.");
+    expect(words()).toContain("It was freed.");
     channel.change("edits", []);
     channel.change("effect", null);
-    expect(said()).not.toContain("what if");
+    expect(words()).not.toContain("what if");
   });
 
   it("undoes one edit, or all of them", async () => {

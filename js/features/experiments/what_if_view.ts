@@ -211,11 +211,11 @@ function editList({ edits, answer, graph }: WhatIfShown, { edit }: WhatIfActions
       "ol",
       "gw-edit-list",
       edits.map((one, i) => {
-        const told = answer?.edits[i] ?? null;
+        const effect = answer?.edits[i] ?? null;
         const label =
-          told?.label ??
+          effect?.label ??
           (typeof one.edge === "string" ? one.edge : edgeLabel(graph, [one.edge[0], one.edge[1]]));
-        return editItem(one, i, { edits, told, label: oneLine(label), edit });
+        return editItem(one, i, { edits, effect, label: oneLine(label), edit });
       }),
     ),
   ]);
@@ -227,12 +227,12 @@ function editItem(
   i: number,
   shown: {
     edits: readonly EditModel[];
-    told: EditedModel | null;
+    effect: EditedModel | null;
     label: string;
     edit: WhatIfActions["edit"];
   },
 ): HTMLElement {
-  const { edits, told, label, edit } = shown;
+  const { edits, effect, label, edit } = shown;
   const what = `${editText(one)} ${label}`;
   const on = element("input", {
     type: "checkbox",
@@ -263,9 +263,9 @@ function editItem(
     () => edit(edits.filter((_, k) => k !== i)),
   );
   const flows =
-    told &&
+    effect &&
     !one.off &&
-    `${gradText(told.was)} → ${one.kind === "cut" ? "nothing" : gradText(told.now)}`;
+    `${gradText(effect.was)} → ${one.kind === "cut" ? "nothing" : gradText(effect.now)}`;
   return element("li", { class: one.off ? "is-off" : null }, [
     on,
     element("b", {}, editText(one)),

@@ -54,7 +54,7 @@ export function editedWords(
   if (!answer) return [["", count]];
   if (answer.failed) return [["", `${count}: ${answer.failed}`]];
   const other = answer.leaves.filter(({ difference }) => difference !== null);
-  const said = other
+  const parts = other
     .slice(0, MOST_NAMED)
     .map((leaf): [string, string] => [
       `${oneLine(leaf.name ?? `node ${leaf.node}`)}.grad`,
@@ -67,7 +67,7 @@ export function editedWords(
       ? [`${answer.names.map(oneLine).join(" and ")} side by side in the panel`]
       : []),
   ];
-  return [["", count], ...said, ...plain.map((words): [string, string] => ["", words])];
+  return [["", count], ...parts, ...plain.map((words): [string, string] => ["", words])];
 }
 
 /** An edit: "cut", "× 0.5", "= 3". */

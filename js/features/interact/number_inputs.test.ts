@@ -217,8 +217,8 @@ it("says what finite differences say", async () => {
     { node: 2, quotient: "Δh/Δw", value: -12, agrees: true },
     { node: 3, quotient: "Δh/Δx", value: 1e-9, agrees: false },
   ]);
-  const told = Array.from(host.querySelectorAll(".gw-difference"), (one) => one.textContent);
-  expect(told).toEqual(["✓Δh/Δw\u221212.0000", "≠Δh/Δx1e\u22129"]);
+  const given = Array.from(host.querySelectorAll(".gw-difference"), (one) => one.textContent);
+  expect(given).toEqual(["✓Δh/Δw\u221212.0000", "≠Δh/Δx1e\u22129"]);
 });
 
 it("puts a hint above its node if there is too little room below", async () => {

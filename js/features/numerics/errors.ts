@@ -67,12 +67,12 @@ function colourOf(model: ErrorModel | undefined, scale: LogScale | null): string
 
 function wordsOf(model: ErrorModel | undefined): string | null {
   if (!model) return null;
-  const said = [
+  const facts = [
     model.value !== null && `error of the value ${errorText(model.value)}`,
     model.grad !== null && `of the gradient ${errorText(model.grad)}`,
     model.leaves && `its ${model.leaves} is out of tolerance`,
   ];
-  return said.filter(Boolean).join(", ") || null;
+  return facts.filter(Boolean).join(", ") || null;
 }
 
 /** The error of a node; of a closed box, the first out of tolerance or the largest. */

@@ -122,8 +122,8 @@ function isOpen({ state }: QuestionModel): boolean {
 /** The hint for the last wrong click. */
 function lastHint(before: QuizModel | null, now: QuizModel): string | null {
   const old = new Map(before?.questions.map((question) => [question.node, question.hint]));
-  const said = now.questions.find(({ node, hint }) => hint !== null && hint !== old.get(node));
-  return said?.hint ?? null;
+  const texts = now.questions.find(({ node, hint }) => hint !== null && hint !== old.get(node));
+  return texts?.hint ?? null;
 }
 
 function orderPin({ node, answer, state }: QuestionModel): Pin {

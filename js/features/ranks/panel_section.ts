@@ -68,7 +68,7 @@ export function ranksSection(
   const odd = ranks.filter((row) => row.odd);
   const who = odd.length === 1 ? `rank ${odd[0].rank} is` : `${formatCount(odd.length)} ranks are`;
   const shown = Math.min(ranks.length, MOST_ROWS);
-  const told = [
+  const sentences = [
     shown < count && `${formatCount(shown)} of ${formatCount(count)} ranks`,
     odd.length > 0 && `\u25c6 ${who} not as most`,
   ].filter((words) => words !== false);
@@ -81,8 +81,12 @@ export function ranksSection(
     },
     [
       element("div", { class: "gw-shares is-ranks", "data-scroll": "ranks" }, table),
-      told.length > 0 &&
-        element("p", { class: "gw-small", title: odd.length > 0 ? ODD : null }, told.join("; ")),
+      sentences.length > 0 &&
+        element(
+          "p",
+          { class: "gw-small", title: odd.length > 0 ? ODD : null },
+          sentences.join("; "),
+        ),
     ],
   );
 }

@@ -127,15 +127,15 @@ describe("strips over ranks", () => {
       const { frames, nodes, signs } = scene;
       const heads = frames.filter(({ facts }) => facts[0]?.text.startsWith("not on rank 1"));
       const lacking = nodes.filter(({ only }) => only !== undefined);
-      expect(lacking.some(({ isTold }) => isTold)).toBe(true);
+      expect(lacking.some(({ isStated }) => isStated)).toBe(true);
       for (const node of lacking) {
         const around = heads.filter(
           ({ left, right, top, bottom }) =>
             node.x > left && node.x < right && node.y > top && node.y < bottom,
         );
-        expect(around).toHaveLength(node.isTold ? 1 : 0);
+        expect(around).toHaveLength(node.isStated ? 1 : 0);
         expect(classes(nodeParts(node)).includes("gw-only-tag")).toBe(
-          !node.isTold && !node.shape.sign,
+          !node.isStated && !node.shape.sign,
         );
         expect(classes(nodeParts(node))).toContain("gw-only-ground");
       }
@@ -145,7 +145,7 @@ describe("strips over ranks", () => {
       expect(titles.length).toBeGreaterThan(0);
       for (const { title } of titles) expect(title).toContain(" · not on rank 1");
       expect(signs?.length).toBe(
-        lacking.filter(({ isTold, shape }) => !isTold && !shape.sign).length,
+        lacking.filter(({ isStated, shape }) => !isStated && !shape.sign).length,
       );
     }
   });

@@ -78,7 +78,7 @@ function stripOf(
   const whose = isBox
     ? `gradient norm of its ${counted(nodes.length, "parameter")}`
     : "gradient norm";
-  const told: [string, string | null][] = [
+  const parts: [string, string | null][] = [
     ["NaN or Inf on", named(({ isNotFinite }) => isNotFinite)],
     ["none on", named(({ isWithout }) => isWithout)],
     ["not as most:", named(({ isOdd }) => isOdd)],
@@ -87,7 +87,7 @@ function stripOf(
     bars,
     words: [
       `${whose} over the ranks ${range} (height: ${isLog ? "logarithmic" : "linear"})`,
-      ...told.flatMap(([said, which]) => (which === null ? [] : [`${said} ${which}`])),
+      ...parts.flatMap(([text, which]) => (which === null ? [] : [`${text} ${which}`])),
     ].join(", "),
   };
 }

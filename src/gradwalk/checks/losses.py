@@ -29,20 +29,20 @@ _APPLIES: dict[str, tuple[FindingKind, str, str]] = {
 _LOSSES = ("MseLoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "BinaryCrossEntropy")
 
 
-def loss_findings(evidence: CheckContext) -> Iterator[Finding]:
+def loss_findings(context: CheckContext) -> Iterator[Finding]:
     """Find mistakes in how a loss is put together."""
-    yield from _leaf_roots(evidence)
-    yield from _spread(evidence)
-    yield from _twice(evidence)
+    yield from _leaf_roots(context)
+    yield from _spread(context)
+    yield from _twice(context)
 
 
-def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
+def _leaf_roots(context: CheckContext) -> Iterator[Finding]:
     """Outputs that are leaves: backward from them reaches nothing else."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     roots = [node for node, _ in graph.graph["roots"] if graph.nodes[node]["kind"] == "leaf"]
     if not roots or len(roots) < len(graph.graph["roots"]):
         return
-    cuts = [cut for cut in evidence.loss.cuts if cut.module is None or cut.where is not None]
+    cuts = [cut for cut in context.loss.cuts if cut.module is None or cut.where is not None]
     name = graph.nodes[roots[0]]["name"] or "The output"
     why = "Compute it from the parameters, without torch.tensor() and requires_grad_()."
     if cuts:
@@ -55,32 +55,32 @@ def _leaf_roots(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "leaf", "warning", roots, message)
 
 
-def _spread(evidence: CheckContext) -> Iterator[Finding]:
+def _spread(context: CheckContext) -> Iterator[Finding]:
     """(N, 1) and (N,) that became (N, N), which a loss then averages."""
-    graph = evidence.captured.graph
-    for node, op in evidence.nodes_of({*_BETWEEN, "ExpandBackward0"}):
+    graph = context.captured.graph
+    for node, op in context.nodes_of({*_BETWEEN, "ExpandBackward0"}):
         shape = graph.nodes[node]["shape"]
         if shape is None or len(shape) != 2 or shape[0] < 2 or shape[0] != shape[1]:
             continue
         n = shape[0]
         if op in _BETWEEN:
-            given = {tuple(s) for s in _operand_shapes(evidence, node) if s is not None}
-            is_spread = given == {(n, 1), (n,)} and _ends_in_mean(evidence, node)
+            given = {tuple(s) for s in _operand_shapes(context, node) if s is not None}
+            is_spread = given == {(n, 1), (n,)} and _ends_in_mean(context, node)
         else:  # the losses of torch.nn.functional expand both
             before = [graph.nodes[child]["shape"] for child in graph.succ[node]]
             used = {graph.nodes[user]["op"].removesuffix("Backward0") for user in graph.pred[node]}
             is_spread = before in ([(n, 1)], [(n,)]) and bool(used & set(_LOSSES))
         if is_spread:
             message = (
-                f"{evidence.place(node)} broadcasts ({n}, 1) and ({n},) to ({n}, {n}), so every "
+                f"{context.place(node)} broadcasts ({n}, 1) and ({n},) to ({n}, {n}), so every "
                 "number meets every other. If number i belongs to number i, use squeeze(1) on the "
                 "first."
             )
             yield make(Finding, "broadcast", "info", [node], message, {"n": n})
 
 
-def _operand_shapes(evidence: CheckContext, node: int) -> list[tuple[int, ...] | None]:
-    captured = evidence.captured
+def _operand_shapes(context: CheckContext, node: int) -> list[tuple[int, ...] | None]:
+    captured = context.captured
     shapes = []
     for child, edges in captured.successors[node].items():
         outputs = captured.graph.nodes[child]["outputs"]
@@ -93,9 +93,9 @@ def _operand_shapes(evidence: CheckContext, node: int) -> list[tuple[int, ...] |
     return [None if shape is None else tuple(shape) for shape in shapes]
 
 
-def _ends_in_mean(evidence: CheckContext, node: int) -> bool:
+def _ends_in_mean(context: CheckContext, node: int) -> bool:
     """Whether all that is made of a node is put through a function and averaged or summed."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     for _ in range(3):
         users = list(graph.pred[node])
         if len(users) != 1:
@@ -106,15 +106,15 @@ def _ends_in_mean(evidence: CheckContext, node: int) -> bool:
     return False
 
 
-def _twice(evidence: CheckContext) -> Iterator[Finding]:
+def _twice(context: CheckContext) -> Iterator[Finding]:
     """A function that the loss applies again: softmax or sigmoid."""
-    graph = evidence.captured.graph
-    for node, op in evidence.nodes_of(_APPLIES):
+    graph = context.captured.graph
+    for node, op in context.nodes_of(_APPLIES):
         kind, wanted, call = _APPLIES[op]
-        before = source_of(evidence, node)
+        before = source_of(context, node)
         if before is not None and graph.nodes[before]["op"] == f"{wanted.title()}Backward0":
             message = (
-                f"{evidence.place(before)} goes into {evidence.place(node)}: {call} takes logits "
+                f"{context.place(before)} goes into {context.place(node)}: {call} takes logits "
                 f"and computes the {wanted} itself, so it is applied twice and gradients are "
                 f"small. Leave out the {wanted} before it."
             )
@@ -127,17 +127,17 @@ _CROSS_ENTROPIES = ("BinaryCrossEntropyBackward0", "BinaryCrossEntropyWithLogits
 _DISTANCES = ("MseLossBackward0", "SmoothL1LossBackward0", "HuberLossBackward0")
 
 
-def loss_input_findings(evidence: CheckContext) -> Iterator[Finding]:
+def loss_input_findings(context: CheckContext) -> Iterator[Finding]:
     """Find inputs and targets that a loss does not expect."""
-    yield from _no_log_probabilities(evidence)
-    yield from _targets(evidence)
+    yield from _no_log_probabilities(context)
+    yield from _targets(context)
 
 
-def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
+def _no_log_probabilities(context: CheckContext) -> Iterator[Finding]:
     """Find an `nll_loss` whose input cannot be log probabilities."""
-    graph = evidence.captured.graph
-    for node, _ in evidence.nodes_of(("NllLossBackward0", "NllLoss2DBackward0")):
-        given = evidence.saved(node).get("self")
+    graph = context.captured.graph
+    for node, _ in context.nodes_of(("NllLossBackward0", "NllLoss2DBackward0")):
+        given = context.saved(node).get("self")
         if not isinstance(given, torch.Tensor) or given.dim() < 2 or not is_plain(given):
             continue
         if given.shape[1] > _MOST_SUMMED or given.numel() > _MOST_SUMMED:
@@ -157,7 +157,7 @@ def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
             least < 2 - _MOST_IN_ALL
             and before is not None
             and graph.nodes[before]["op"] == "LogSoftmaxBackward0"
-            and plain_value(evidence.captured.nodes[before], "dim") == 0
+            and plain_value(context.captured.nodes[before], "dim") == 0
         ):
             what = "because log_softmax() was taken along dimension 0, of the examples"
             remedy = "Take dim=1."
@@ -165,39 +165,39 @@ def _no_log_probabilities(evidence: CheckContext) -> Iterator[Finding]:
             continue
         ends = (f"{least:.3g}", f"{most:.3g}")
         message = (
-            f"{evidence.place(node)} expects log probabilities along dimension 1. The exponentials "
+            f"{context.place(node)} expects log probabilities along dimension 1. The exponentials "
             f"of its input add up to {' to '.join(dict.fromkeys(ends))}, {what}. {remedy}"
         )
         numbers = {"least": least, "most": most}
         yield make(Finding, "no-log-probabilities", "info", [node], message, numbers)
 
 
-def _targets(evidence: CheckContext) -> Iterator[Finding]:
+def _targets(context: CheckContext) -> Iterator[Finding]:
     """Find targets that are not probabilities, and targets that get a gradient."""
-    graph = evidence.captured.graph
-    for node, _ in evidence.nodes_of(_CROSS_ENTROPIES):
-        yield from _out_of_range(evidence, node)
-    for node, _ in evidence.nodes_of(_DISTANCES):
+    graph = context.captured.graph
+    for node, _ in context.nodes_of(_CROSS_ENTROPIES):
+        yield from _out_of_range(context, node)
+    for node, _ in context.nodes_of(_DISTANCES):
         edges = list(graph.out_edges(node, data=True))
         child = next((to for _, to, edge in edges if edge["argument"] == "target"), None)
         if child is not None and len(edges) > 1 and graph.nodes[child]["kind"] == "op":
             message = (
-                f"The loss in {evidence.place(node)} also sends a gradient into its target, which "
-                f"comes from {evidence.place(child)}. If the target should stay fixed, as the "
+                f"The loss in {context.place(node)} also sends a gradient into its target, which "
+                f"comes from {context.place(child)}. If the target should stay fixed, as the "
                 "value of the next state or the output of a teacher, detach() it."
             )
             yield make(Finding, "target", "info", [node, child], message)
 
 
-def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
-    target = evidence.saved(node).get("target")
+def _out_of_range(context: CheckContext, node: int) -> Iterator[Finding]:
+    target = context.saved(node).get("target")
     if not isinstance(target, torch.Tensor) or not is_plain(target) or not target.numel():
         return
     least, most = float(target.min()), float(target.max())
     if least < 0 or most > 1:
-        is_whole = plain_value(evidence.captured.nodes[node], "reduction") == 0
+        is_whole = plain_value(context.captured.nodes[node], "reduction") == 0
         message = (
-            f"{evidence.place(node)} expects targets from 0 to 1. It was given numbers from "
+            f"{context.place(node)} expects targets from 0 to 1. It was given numbers from "
             f"{least:.3g} to {most:.3g}: use 0 and 1 for the "
             f"two classes{', unless a mask drops the others' if is_whole else ''}."
         )
@@ -205,9 +205,9 @@ def _out_of_range(evidence: CheckContext, node: int) -> Iterator[Finding]:
         yield make(Finding, "target", severity, [node], message, {"least": least, "greatest": most})
 
 
-def source_of(evidence: CheckContext, node: int) -> int | None:
+def source_of(context: CheckContext, node: int) -> int | None:
     """The one node behind another, beyond plumbing."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     while len(graph.succ[node]) == 1:
         node = next(iter(graph.succ[node]))
         if not is_pass_through(graph.nodes[node]["op"]):

@@ -75,14 +75,14 @@ def _any(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> 
     return everywhere(tensor, lambda part: ~test(part)) is False
 
 
-def not_finite(evidence: CheckContext) -> Iterator[Finding]:
+def not_finite(context: CheckContext) -> Iterator[Finding]:
     """NaN and Inf: in an output, with where they are first known of; else in gradients."""
-    bad = [place for place in evidence.captured.roots if _is_bad(_output(evidence, place))]
-    birth = _birth(evidence)
+    bad = [place for place in context.captured.roots if _is_bad(_output(context, place))]
+    birth = _birth(context)
     if not bad:
-        if evidence.run is None:
-            yield from _stored(evidence)
-        first = _first(evidence, "NaN") if birth else None
+        if context.run is None:
+            yield from _stored(context)
+        first = _first(context, "NaN") if birth else None
         if first is not None:
             message = f"The output is finite, but the forward pass has NaN in between. {first[1]}"
             if first[0] not in birth[0].nodes:
@@ -91,14 +91,14 @@ def not_finite(evidence: CheckContext) -> Iterator[Finding]:
         yield from birth
         return
     node, nr = bad[0]
-    data = evidence.captured.graph.nodes[node]
+    data = context.captured.graph.nodes[node]
     name = data["outputs"][nr]["name"] if nr < len(data["outputs"]) else data["name"]
-    first = _first(evidence)
+    first = _first(context)
     where = f" {first[1]}" if first is not None else ""
     if first is None and birth:
         where = f" The saved tensors do not show where. In backward: {birth[0].message}"
     message = (
-        f"{name or 'The output'} {_holds(_output(evidence, bad[0]))}: the forward pass made it."
+        f"{name or 'The output'} {_holds(_output(context, bad[0]))}: the forward pass made it."
         f"{where}"
     )
     numbers: dict[str, float] = {} if not birth else birth[0].numbers
@@ -121,17 +121,17 @@ def _is_bad(output: torch.Tensor | None) -> bool:
     return word == "NaN" or (word == "Inf" and output is not None and output.numel() == 1)
 
 
-def _output(evidence: CheckContext, place: tuple[int, int]) -> torch.Tensor | None:
+def _output(context: CheckContext, place: tuple[int, int]) -> torch.Tensor | None:
     """An output itself, while it lives."""
-    reference = evidence.captured.tensors.get(place)
-    return reference() if reference is not None else evidence.leaf(place[0])
+    reference = context.captured.tensors.get(place)
+    return reference() if reference is not None else context.leaf(place[0])
 
 
-def _first(evidence: CheckContext, only: str = "") -> tuple[int, str] | None:
+def _first(context: CheckContext, only: str = "") -> tuple[int, str] | None:
     """The first operation of the program where NaN is known of, else Inf, in a sentence."""
     infinite = None
-    for node in evidence.captured.operations:
-        for word, sentence in _known_of(evidence, node):
+    for node in context.captured.operations:
+        for word, sentence in _known_of(context, node):
             if word == "NaN":
                 before = f" Inf was there before. {infinite[1]}" if infinite and not only else ""
                 return node, f"{sentence}{before}"
@@ -139,41 +139,41 @@ def _first(evidence: CheckContext, only: str = "") -> tuple[int, str] | None:
     return None if only else infinite
 
 
-def _known_of(evidence: CheckContext, node: int) -> Iterator[tuple[str, str]]:
+def _known_of(context: CheckContext, node: int) -> Iterator[tuple[str, str]]:
     """NaN and Inf that an operation took or made, by what it saved; each with a sentence."""
-    captured = evidence.captured
+    captured = context.captured
     keeps = keeps_tensors(type(captured.nodes[node]))
-    saved = evidence.saved(node) if keeps else {}
+    saved = context.saved(node) if keeps else {}
     tensors = {name: value for name, value in saved.items() if isinstance(value, torch.Tensor)}
     for name in sorted(tensors, key=lambda each: each.startswith("result")):
         word = _word_of(tensors[name])
         if word:
-            yield word, _of_saved(evidence, node, name, tensors[name])
+            yield word, _of_saved(context, node, name, tensors[name])
     with contextlib.suppress(Exception):  # what it saved is freed, sparse, refuses to compare, ...
         for word, how in _made_by(captured.graph.nodes[node]["op"], saved):
             yield (
                 word,
-                f"The first operation known to make it is {evidence.place(node)}, {how}.",
+                f"The first operation known to make it is {context.place(node)}, {how}.",
             )
     seen = captured.annotations.get(node)
     if seen is not None and _has_nan(seen.value):
-        words = evidence.place(node)
+        words = context.place(node)
         yield "NaN", f"The first operation known to make it is {words}, whose result has NaN in it."
 
 
-def _of_saved(evidence: CheckContext, node: int, name: str, value: torch.Tensor) -> str:
+def _of_saved(context: CheckContext, node: int, name: str, value: torch.Tensor) -> str:
     """Describe the first saved tensor that is not finite."""
-    words = f"{evidence.place(node)}"
+    words = f"{context.place(node)}"
     if name.startswith("result"):
         return f"The first operation known to make it is {words}, whose result {_holds(value)}."
     start = f"It is first seen at {words}, whose {name} {_holds(value)}"
-    for child, between in successors(evidence.captured.graph)[node].items():
+    for child, between in successors(context.captured.graph)[node].items():
         for edge in between.values():
             if edge["argument"] == name:
-                data = evidence.captured.graph.nodes[child]
+                data = context.captured.graph.nodes[child]
                 source = "the leaf" if data["kind"] == "leaf" else "what came from"
-                return f"{start}, {source} {described(evidence.captured.graph, child)}."
-    without = evidence.captured.graph.nodes[node]["no_grad_inputs"]
+                return f"{start}, {source} {described(context.captured.graph, child)}."
+    without = context.captured.graph.nodes[node]["no_grad_inputs"]
     if any(each["argument"] == name for each in without):
         return f"{start}, which needs no grad: look at the data."
     return f"{start}."
@@ -195,32 +195,32 @@ def _word_of(value: Any) -> str | None:
     return "Inf" if everywhere(value, lambda part: ~part.isnan()) else "NaN"
 
 
-def _stored(evidence: CheckContext) -> Iterator[Finding]:
+def _stored(context: CheckContext) -> Iterator[Finding]:
     """Leaves whose ``.grad`` has NaN or Inf, where no pass was recorded that shows why."""
     words = {
         node: word
-        for node in evidence.leaves.values()
-        if (leaf := evidence.leaf(node)) is not None and (word := _word_of(leaf.grad))
+        for node in context.leaves.values()
+        if (leaf := context.leaf(node)) is not None and (word := _word_of(leaf.grad))
     }
     if not words:
         return
-    names = [f"{evidence.name(node)}.grad" for node in words]
+    names = [f"{context.name(node)}.grad" for node in words]
     found = " or ".join(sorted(set(words.values()), reverse=True))
-    first = _first(evidence)
+    first = _first(context)
     where = f" {first[1]}" if first is not None else ""
     message = (
         f"{list_some(names)} {'has' if len(names) == 1 else 'have'} {found} in it"
-        f" ({len(names)} of {len(evidence.leaves)} leaves).{where} No recorded backward pass shows "
+        f" ({len(names)} of {len(context.leaves)} leaves).{where} No recorded backward pass shows "
         "which operation made it: run the step again under gradwalk.watch(), with backward in the "
         "block."
     )
     yield make(Finding, "nan", "error", list(words), message, {"leaves": float(len(words))})
 
 
-def _birth(evidence: CheckContext) -> list[Finding]:
+def _birth(context: CheckContext) -> list[Finding]:
     """The operation that made NaN or Inf of finite gradients; nothing without such a one."""
-    run = evidence.run
-    birth = None if run is None else first_nan(evidence.captured, run)
+    run = context.run
+    birth = None if run is None else first_nan(context.captured, run)
     if birth is None or run is None:
         return []
     node, note = birth
@@ -228,9 +228,9 @@ def _birth(evidence: CheckContext) -> list[Finding]:
     summary = next(kept for kept in passed if not is_finite(kept)).summarise()
     counts = {"NaN": summary["nan"], "Inf": summary["inf"], "numbers": summary["numel"]}
     numbers = {what: float(count) for what, count in counts.items() if count is not None}
-    line = evidence.line(node)
+    line = context.line(node)
     made = f" That node was made{at_line(line, text=True)}." if line is not None else ""
-    arrived = [norm is not None and math.isfinite(norm) for _, norm in evidence.arrived.values()]
+    arrived = [norm is not None and math.isfinite(norm) for _, norm in context.arrived.values()]
     if not arrived or not all(arrived) or run.error is not None:
         return [make(Finding, "nan", "error", [node], note + made, numbers)]
     made += (

@@ -26,42 +26,42 @@ _WAITS = (
 )
 
 
-def parameter_findings(evidence: CheckContext) -> Iterator[Finding]:
+def parameter_findings(context: CheckContext) -> Iterator[Finding]:
     """Find parameters without a gradient, frozen ones, and copies that should be tied."""
-    yield from _outside(evidence)
-    yield from _frozen(evidence)
-    yield from _left_out(evidence)
-    yield from _plain_flags(evidence)
-    yield from _untied(evidence)
+    yield from _outside(context)
+    yield from _frozen(context)
+    yield from _left_out(context)
+    yield from _plain_flags(context)
+    yield from _untied(context)
 
 
-def _outside(evidence: CheckContext) -> Iterator[Finding]:
+def _outside(context: CheckContext) -> Iterator[Finding]:
     """Parameters that are not leaves of the graph: of those behind cuts, one finding per cause."""
     groups: dict[tuple[str, str | None], list[tuple[str, Reason]]] = defaultdict(list)
     behind: dict[tuple[object, ...], tuple[CutOff, dict[int, str]]] = {}
-    spare = _spare(evidence)
-    for key, name in evidence.expected.items():
-        tensor = evidence.tensor(key)
-        if evidence.is_used(key) or tensor is None or not tensor.requires_grad:
+    spare = _spare(context)
+    for key, name in context.expected.items():
+        tensor = context.tensor(key)
+        if context.is_used(key) or tensor is None or not tensor.requires_grad:
             continue
-        found = cut_off(evidence.loss, tensor)
+        found = cut_off(context.loss, tensor)
         if found is not None:
-            behind.setdefault((key in evidence.waiting, found.causes), (found, {}))[1][key] = name
+            behind.setdefault((key in context.waiting, found.causes), (found, {}))[1][key] = name
             continue
-        reason = reason_outside(Asked(tensor, name), evidence.loss)
-        groups[reason.kind, _of_no_matter(evidence, tensor, spare)].append((name, reason))
+        reason = reason_outside(Asked(tensor, name), context.loss)
+        groups[reason.kind, _of_no_matter(context, tensor, spare)].append((name, reason))
     for (waits, _), (found, called) in behind.items():
         first = found.sets[0][0]
-        place = within(evidence, first).removeprefix(", ")
+        place = within(context, first).removeprefix(", ")
         them = "it" if len(called) == 1 else "them"
         ways = about_cut_off(found, called, them, f"{place}, " if place else "")
         ways += f" {_WAITS}" if waits else ""
         message = (
             f"No gradient reaches {list_some(list(called.values()))} ({len(called)} of "
-            f"{plural(len(evidence.expected), 'parameter')}): {ways}"
+            f"{plural(len(context.expected), 'parameter')}): {ways}"
         )
         severity: Severity = "info" if waits else "warning"
-        nodes = taken_by(evidence, first)
+        nodes = taken_by(context, first)
         yield make(Finding, "cut", severity, nodes, message, {"parameters": len(called)})
     for (_, meant), group in groups.items():
         names = [name for name, _ in group]
@@ -69,23 +69,23 @@ def _outside(evidence: CheckContext) -> Iterator[Finding]:
         message = (
             f"{list_some(names)} {'is' if one else 'are'} not in this graph, so backward gives "
             f"{'it' if one else 'them'} no gradient "
-            f"({len(names)} of {plural(len(evidence.expected), 'parameter')}). "
+            f"({len(names)} of {plural(len(context.expected), 'parameter')}). "
             f"{group[0][1].sentence}{f' {meant}' if meant else ''}"
         )
         severity = "info" if meant else "warning"
         yield make(Finding, "no-grad", severity, [], message, {"parameters": len(names)})
 
 
-def _of_no_matter(evidence: CheckContext, tensor: torch.Tensor, spare: set[int]) -> str | None:
+def _of_no_matter(context: CheckContext, tensor: torch.Tensor, spare: set[int]) -> str | None:
     """Why a parameter may well have no part in a graph where nothing is wrong; None for no why."""
-    if id(tensor) in evidence.waiting:
+    if id(tensor) in context.waiting:
         return _WAITS
     if id(tensor) in spare:
         return (
             "Modules like it in the same list take part. If the input chooses among them, as among "
             "experts, another batch may use it."
         )
-    if tensor.dim() < 2 and evidence.loss.holds_derivatives:
+    if tensor.dim() < 2 and context.loss.holds_derivatives:
         return (
             "The graph holds derivatives, and a derivative does not depend on a bias that is only "
             "added."
@@ -93,10 +93,10 @@ def _of_no_matter(evidence: CheckContext, tensor: torch.Tensor, spare: set[int])
     return None
 
 
-def _spare(evidence: CheckContext) -> set[int]:
+def _spare(context: CheckContext) -> set[int]:
     """Collect the ``id`` of parameters of idle modules in a list with used ones like them."""
     found: set[int] = set()
-    for reference, _, _ in evidence.called.places.values():
+    for reference, _, _ in context.called.places.values():
         container = reference()
         if not isinstance(container, (torch.nn.ModuleList, torch.nn.ModuleDict)):
             continue
@@ -106,7 +106,7 @@ def _spare(evidence: CheckContext) -> set[int]:
             parameters = list(child.parameters())
             alike = type(child), *(tuple(parameter.shape) for parameter in parameters)
             keys = {id(parameter) for parameter in parameters}
-            if any(evidence.is_used(key) for key in keys):
+            if any(context.is_used(key) for key in keys):
                 used[alike] = True
             else:
                 idle.append((alike, keys))
@@ -114,23 +114,23 @@ def _spare(evidence: CheckContext) -> set[int]:
     return found
 
 
-def _frozen(evidence: CheckContext) -> Iterator[Finding]:
-    keys = dict.fromkeys(key for each in evidence.models.values() for key in each)
+def _frozen(context: CheckContext) -> Iterator[Finding]:
+    keys = dict.fromkeys(key for each in context.models.values() for key in each)
     frozen = [
-        (key, evidence.called.known[key][0])
+        (key, context.called.known[key][0])
         for key in keys  # a module with two names has each parameter once
-        if (tensor := evidence.tensor(key)) is not None and not tensor.requires_grad
+        if (tensor := context.tensor(key)) is not None and not tensor.requires_grad
     ]
-    if not any(evidence.is_used(key) for key in evidence.held):  # then it was meant to be used
+    if not any(context.is_used(key) for key in context.held):  # then it was meant to be used
         known = {key for key, _ in frozen}
         frozen += [
-            (key, evidence.called.known[key][0])
-            for key, tensor in evidence.held.items()
-            if key not in known and key in evidence.called.known and not tensor.requires_grad
+            (key, context.called.known[key][0])
+            for key, tensor in context.held.items()
+            if key not in known and key in context.called.known and not tensor.requires_grad
         ]
     if not frozen:
         return
-    held = [name for key, name in frozen if key in evidence.held]
+    held = [name for key, name in frozen if key in context.held]
     names = [name for _, name in frozen]
     more = f" An optimizer holds {list_some(held)}." if held else ""
     one = len(names) == 1
@@ -143,11 +143,11 @@ def _frozen(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "frozen", severity, [], message, {"parameters": len(names)})
 
 
-def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
+def _plain_flags(context: CheckContext) -> Iterator[Finding]:
     """Find modules whose `requires_grad` was set: torch does not read that attribute."""
-    for reference, variable, path in evidence.called.places.values():
+    for reference, variable, path in context.called.places.values():
         module = reference()
-        if module is None or variable not in evidence.models:
+        if module is None or variable not in context.models:
             continue
         flag = vars(module).get("requires_grad")
         if not isinstance(flag, bool):
@@ -165,37 +165,37 @@ def _plain_flags(evidence: CheckContext) -> Iterator[Finding]:
             yield make(Finding, "frozen", "info", [], message, {"parameters": others})
 
 
-def _left_out(evidence: CheckContext) -> Iterator[Finding]:
+def _left_out(context: CheckContext) -> Iterator[Finding]:
     """Find leaves that got no gradient from the pass."""
-    run = evidence.run
+    run = context.run
     if run is None or run.state == "stopped":
         return
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     steps = run.steps
     empty = [
         i
-        for i in evidence.leaves.values()
+        for i in context.leaves.values()
         if i not in steps or all(kept is None for kept in steps[i].grad_outputs)
     ]
     if empty:
         message = (
             f"No gradient came to {list_some([described(graph, i) for i in empty])} in this "
-            f"backward pass, {len(empty)} of {len(evidence.leaves)} leaves: "
-            f"{_who_passed_none(evidence, empty)}"
+            f"backward pass, {len(empty)} of {len(context.leaves)} leaves: "
+            f"{_who_passed_none(context, empty)}"
         )
         yield make(Finding, "no-grad", "warning", empty, message, {"parameters": len(empty)})
 
 
-def _who_passed_none(evidence: CheckContext, empty: list[int]) -> str:
+def _who_passed_none(context: CheckContext, empty: list[int]) -> str:
     """Which operations ran and passed no gradient on towards some leaves, as the pass shows."""
-    assert evidence.run is not None
-    steps, before = evidence.run.steps, evidence.captured.predecessors
+    assert context.run is not None
+    steps, before = context.run.steps, context.captured.predecessors
     got = {
         node for node, step in steps.items() if any(kept is not None for kept in step.grad_outputs)
     }
     # Past what nothing came to either.
     passed = walk(empty, lambda node: before[node] if node not in got else ())
-    words = [evidence.place(node) for node in passed if node in got]
+    words = [context.place(node) for node in passed if node in got]
     if not words:
         return "inputs= of the pass leaves them out, or it began elsewhere."
     it, its = ("it", "its") if len(words) == 1 else ("them", "their")
@@ -205,14 +205,14 @@ def _who_passed_none(evidence: CheckContext, empty: list[int]) -> str:
     )
 
 
-def _untied(evidence: CheckContext) -> Iterator[Finding]:
+def _untied(context: CheckContext) -> Iterator[Finding]:
     """Two parameters that look as if they were meant to be one."""
     by_memory: dict[int, list[int]] = defaultdict(list)
     tables: dict[tuple[int, ...], list[int]] = defaultdict(list)
     heads: list[int] = []
-    graph = evidence.captured.graph
-    for node in evidence.leaves.values():
-        leaf = evidence.leaf(node)
+    graph = context.captured.graph
+    for node in context.leaves.values():
+        leaf = context.leaf(node)
         if leaf is None or leaf.dim() != 2 or why_unreadable(leaf) is not None:
             continue
         memory = storage_id(leaf)
@@ -227,13 +227,13 @@ def _untied(evidence: CheckContext) -> Iterator[Finding]:
     pairs = [(one, other, "share their memory") for one, other in several]
     shared = {frozenset(pair) for pair in several}
     for head in heads:
-        one = evidence.leaf(head)
+        one = context.leaf(head)
         for table in tables.get(tuple(one.shape), ()) if one is not None else ():
-            other = evidence.leaf(table)
+            other = context.leaf(table)
             if frozenset((head, table)) not in shared and _are_equal(one, other):
                 pairs.append((table, head, "hold the same numbers"))
     for first, second, how in pairs:
-        names = evidence.name(first), evidence.name(second)
+        names = context.name(first), context.name(second)
         message = (
             f"{names[0]} and {names[1]} {how}, but are two parameters with a gradient each. "
             "To tie them, assign the Parameter itself, as in head.weight = embedding.weight."
@@ -247,25 +247,25 @@ def _are_equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:
     return torch.equal(one, other) and everywhere(one, lambda part: part == 0) is False
 
 
-def unregistered_findings(evidence: CheckContext) -> Iterator[Finding]:
+def unregistered_findings(context: CheckContext) -> Iterator[Finding]:
     """Find leaves of the graph that `parameters()` of the program's modules leaves out."""
-    yield from _unregistered(evidence)
-    yield from _plain_attributes(evidence)
-    yield from _no_leaf(evidence)
+    yield from _unregistered(context)
+    yield from _plain_attributes(context)
+    yield from _no_leaf(context)
 
 
-def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
+def _unregistered(context: CheckContext) -> Iterator[Finding]:
     """Parameters that a module uses and does not have: made in forward, or in a Python list."""
-    graph, annotations = evidence.captured.graph, evidence.captured.annotations
-    known = {key for parameters in evidence.called.parameters.values() for key in parameters}
+    graph, annotations = context.captured.graph, context.captured.annotations
+    known = {key for parameters in context.called.parameters.values() for key in parameters}
     owned: dict[int, set[int]] = {}
     lost: list[int] = []
     root = None
-    for key, node in evidence.leaves.items():
-        leaf = evidence.leaf(node)
-        if not isinstance(leaf, torch.nn.Parameter) or key in known or key in evidence.called.known:
+    for key, node in context.leaves.items():
+        leaf = context.leaf(node)
+        if not isinstance(leaf, torch.nn.Parameter) or key in known or key in context.called.known:
             continue
-        if node in evidence.reduced:
+        if node in context.reduced:
             continue  # FSDP2 gathered it from a parameter that is registered
         for user in graph.pred[node]:
             seen = annotations.get(user)
@@ -279,13 +279,13 @@ def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
                 root = module
                 break
         else:
-            if not annotations and evidence.models and not evidence.is_explicit:
+            if not annotations and context.models and not context.is_explicit:
                 lost.append(node)
     if not lost:
         return
     shapes = [str(tuple(graph.nodes[node]["shape"] or ())) for node in lost]
     users = [next(iter(graph.pred[node])) for node in lost if graph.pred[node]]
-    first = f" First use: {evidence.place(users[0])}." if users else ""
+    first = f" First use: {context.place(users[0])}." if users else ""
     whose = type(root).__name__ if root is not None else "No module that a variable holds"
     does = "does not register" if root is not None else "registers"
     message = (
@@ -297,9 +297,9 @@ def _unregistered(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "unregistered", "warning", lost, message, {"parameters": len(lost)})
 
 
-def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
+def _plain_attributes(context: CheckContext) -> Iterator[Finding]:
     """Leaves that a module holds as plain tensors, and does not know as parameters."""
-    for reference, _, path in evidence.called.places.values():
+    for reference, _, path in context.called.places.values():
         module = reference()
         if module is None:
             continue
@@ -309,10 +309,10 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
                 continue
             whole, is_buffer = f"{path}.{name}".lstrip("."), name in buffers
             if value.requires_grad and not value.is_leaf and not is_buffer:
-                yield from _computed_attribute(evidence, whole, value)
+                yield from _computed_attribute(context, whole, value)
                 continue
-            node, is_named = evidence.leaves.get(id(value)), evidence.called.name_of(value)
-            if node is None or id(value) in evidence.held or (is_named and not is_buffer):
+            node, is_named = context.leaves.get(id(value)), context.called.name_of(value)
+            if node is None or id(value) in context.held or (is_named and not is_buffer):
                 continue
             what = "a tensor that requires grad, but not a Parameter"
             out = "parameters(), state_dict() and to() leave it out"
@@ -324,18 +324,16 @@ def _plain_attributes(evidence: CheckContext) -> Iterator[Finding]:
             yield make(Finding, "unregistered", "info", [node], message)
 
 
-def _computed_attribute(
-    evidence: CheckContext, name: str, value: torch.Tensor
-) -> Iterator[Finding]:
+def _computed_attribute(context: CheckContext, name: str, value: torch.Tensor) -> Iterator[Finding]:
     """An attribute of a module that was computed from a leaf which is none of its parameters."""
-    node = evidence.loss.node_of(value)
-    behind = [] if node is None else list(evidence.captured.graph.succ[node])
-    leaf = evidence.leaf(behind[0]) if len(behind) == 1 else None
-    if node is None or leaf is None or _is_held(evidence, behind[0], leaf):
+    node = context.loss.node_of(value)
+    behind = [] if node is None else list(context.captured.graph.succ[node])
+    leaf = context.leaf(behind[0]) if len(behind) == 1 else None
+    if node is None or leaf is None or _is_held(context, behind[0], leaf):
         return
     if leaf.shape == value.shape:
         message = (
-            f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
+            f"{name} is not a leaf: {context.place(node)} made it from a leaf "
             "that no variable and no module here holds, and that leaf gets the gradient. "
             f"parameters() leaves {name} out, so an optimizer made from that does not update it: "
             "convert the numbers first, and make the Parameter last."
@@ -343,15 +341,15 @@ def _computed_attribute(
         yield make(Finding, "not-a-leaf", "info", [node, behind[0]], message)
 
 
-def _is_held(evidence: CheckContext, node: int, leaf: torch.Tensor) -> bool:
+def _is_held(context: CheckContext, node: int, leaf: torch.Tensor) -> bool:
     """Whether a variable, a module or an optimizer is known to hold a leaf, by now or before."""
-    named = evidence.captured.graph.nodes[node]["name"] is not None
-    return named or evidence.called.name_of(leaf) is not None or id(leaf) in evidence.held
+    named = context.captured.graph.nodes[node]["name"] is not None
+    return named or context.called.name_of(leaf) is not None or id(leaf) in context.held
 
 
-def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
+def _no_leaf(context: CheckContext) -> Iterator[Finding]:
     """Variables that were made to be learned, and computed from a leaf that has no name."""
-    captured = evidence.captured
+    captured = context.captured
     roots = set(captured.roots)
     for place, reference in captured.tensors.items():
         tensor, (node, nr) = reference(), place
@@ -360,16 +358,16 @@ def _no_leaf(evidence: CheckContext) -> Iterator[Finding]:
         behind = list(captured.graph.succ[node])
         if place in roots or tensor is None or name is None or tensor.retains_grad or behind[1:]:
             continue
-        leaf = evidence.leaf(behind[0]) if behind else None
+        leaf = context.leaf(behind[0]) if behind else None
         if leaf is None or leaf.shape != tensor.shape:
             continue
         seen = captured.annotations.get(node)
         if isinstance(leaf, torch.nn.Parameter) and seen is not None and seen.module is not None:
             continue  # one of a module that no variable holds
-        if _is_held(evidence, behind[0], leaf):
+        if _is_held(context, behind[0], leaf):
             continue
         message = (
-            f"{name} is not a leaf: {evidence.place(node)} made it from a leaf "
+            f"{name} is not a leaf: {context.place(node)} made it from a leaf "
             f"that no variable here holds, so {name}.grad stays None and that leaf gets the "
             f"gradient. If {name} is to be learned, make it whole first and call "
             "requires_grad_() last."

@@ -83,7 +83,7 @@ _FIT: dict[str, tuple[Callable[[Any], bool], str]] = {
 
 
 @grad_mode_kept
-def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
+def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
     """Find what may be wrong, as `diagnose` returns it."""
     parts: list[Callable[[CheckContext], Iterable[Finding]]] = [
         not_finite,
@@ -109,18 +109,18 @@ def run_checks(evidence: CheckContext, limits: Limits) -> list[Finding]:
         found = [
             replaced(finding, nodes=finding.nodes[:_MOST_NODES])
             for part in parts
-            for finding in _guarded(part, evidence)
+            for finding in _guarded(part, context)
         ]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
 
 
 def _guarded(
-    part: Callable[[CheckContext], Iterable[Finding]], evidence: CheckContext
+    part: Callable[[CheckContext], Iterable[Finding]], context: CheckContext
 ) -> Iterator[Finding]:
     """Yield the findings of a part until it fails: a tensor may be of any class."""
     try:
-        yield from part(evidence)
+        yield from part(context)
     except Exception as error:
         yield make(Finding, "failed", "info", [], could_not("a part of the diagnosis", error))
 
@@ -131,12 +131,12 @@ def _unknown(_: CheckContext) -> Iterator[Finding]:
         yield make(Finding, "failed", "info", [], each)
 
 
-def _no_backward(evidence: CheckContext) -> Iterator[Finding]:
-    if evidence.run is not None:
+def _no_backward(context: CheckContext) -> Iterator[Finding]:
+    if context.run is not None:
         return
-    if evidence.recording is not None:
+    if context.recording is not None:
         message = "No step of the backward pass was seen, so the size of gradients is unknown."
-    elif any(map(is_freed, evidence.captured.nodes)):
+    elif any(map(is_freed, context.captured.nodes)):
         message = (
             "A backward has freed saved tensors of this graph, but it was not recorded, so the "
             "size of gradients is unknown. Compute the output anew, with backward() in the block "
@@ -151,11 +151,11 @@ def _no_backward(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "no-backward", "info", [], message)
 
 
-def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
-    graph, run = evidence.captured.graph, evidence.run
+def _depth(context: CheckContext, limits: Limits) -> Iterator[Finding]:
+    graph, run = context.captured.graph, context.run
     if run is None:
         return
-    gates = small_gates(evidence.captured)
+    gates = small_gates(context.captured)
     for change in worst_declines(graph, run, limits.vanishing, limits.exploding):
         grows = change.ratio > 1
         threshold = limits.exploding if grows else limits.vanishing
@@ -164,16 +164,16 @@ def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
         by_design = ""
         if gate is not None:
             by_design = (
-                f" In between {evidence.place(gate)} multiplies by a parameter of small numbers, "
+                f" In between {context.place(gate)} multiplies by a parameter of small numbers, "
                 "as a layer scale is at the start."
             )
         message = (
             f"The gradient {'explodes' if grows else 'vanishes'}: its norm "
             f"{'grows' if grows else 'falls'} from {change.near_norm:.3g} at "
-            f"{evidence.place(near)} to {change.far_norm:.3g} at "
-            f"{evidence.place(far, named=evidence.line(near))}. That is "
+            f"{context.place(near)} to {change.far_norm:.3g} at "
+            f"{context.place(far, named=context.line(near))}. That is "
             f"{change.ratio:.3g} times as much, {'above' if grows else 'below'} {threshold:.3g}."
-            f"{_steepest(evidence, run, far, near)}"
+            f"{_steepest(context, run, far, near)}"
             f"{by_design}"
         )
         norms = {"norm": change.far_norm, "norm at the start": change.near_norm}
@@ -185,9 +185,9 @@ def _depth(evidence: CheckContext, limits: Limits) -> Iterator[Finding]:
 _MOST_OF_IT = 0.8  # of a change, on a logarithmic scale
 
 
-def _steepest(evidence: CheckContext, run: RecordedRun, far: int, near: int) -> str:
+def _steepest(context: CheckContext, run: RecordedRun, far: int, near: int) -> str:
     """The fewest layers in a row over which most of a change happens, by their modules."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     layers, arriving = layers_of(graph), arriving_norms(run)
     passed, node = [far], far
     while node != near:  # towards the output, where operations have higher numbers
@@ -195,11 +195,7 @@ def _steepest(evidence: CheckContext, run: RecordedRun, far: int, near: int) -> 
         if not users:
             return ""
         node = min(users, key=lambda user: graph.nodes[user]["sequence_nr"])
-        if (
-            node in layers
-            and 0 < arriving.get(node, 0) < math.inf
-            and evidence.namespaces.get(node)
-        ):
+        if node in layers and 0 < arriving.get(node, 0) < math.inf and context.namespaces.get(node):
             passed.append(node)
     logs = [math.log(arriving[each]) for each in passed]
     enough = _MOST_OF_IT * abs(logs[-1] - logs[0])
@@ -211,21 +207,21 @@ def _steepest(evidence: CheckContext, run: RecordedRun, far: int, near: int) -> 
             break
         best = min(best, (start, end), key=lambda pair: pair[1] - pair[0])
     start, end = best
-    first, last = evidence.module(passed[start]), evidence.module(passed[end])
+    first, last = context.module(passed[start]), context.module(passed[end])
     if end - start < 2 or first == last:
         return ""
     return f" Most of this happens over {end - start + 1} layers, from {last} to {first}."
 
 
-def _dead(evidence: CheckContext, dead: float) -> Iterator[Finding]:
-    for node, zero, units in dead_units(evidence.captured, evidence.run):
+def _dead(context: CheckContext, dead: float) -> Iterator[Finding]:
+    for node, zero, units in dead_units(context.captured, context.run):
         share = zero / units
         if share < dead:
             continue
-        kept = node in evidence.loss.margins
+        kept = node in context.loss.margins
         margins = " Its result is only summed, as in a hinge loss whose margins are all kept."
         message = (
-            f"{_some(zero, units)} of the ReLU in {evidence.place(node)} "
+            f"{_some(zero, units)} of the ReLU in {context.place(node)} "
             f"{'is' if units == 1 else 'are'} zero for every example of this batch ({share:.0%}). "
             f"No gradient passes {'it' if units == 1 else 'them'}.{margins if kept else ''}"
         )
@@ -241,14 +237,14 @@ def _some(zero: int, units: int) -> str:
     return f"{'All' if zero == units else zero} of the {units} units"
 
 
-def _memory(evidence: CheckContext, largest: int) -> Iterator[Finding]:
-    memory = saved_memory(evidence.captured)
+def _memory(context: CheckContext, largest: int) -> Iterator[Finding]:
+    memory = saved_memory(context.captured)
     nodes = sorted(memory.nodes, key=lambda node: -memory.nodes[node])[:largest]
     if not nodes or memory.total < _LEAST_TOLD:
         return
-    held = [f"{evidence.words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
+    held = [f"{context.words(i)} {in_bytes(memory.nodes[i])}" for i in nodes]
     unknown = f" {memory.unknown} more saved tensors are of unknown size." if memory.unknown else ""
-    is_fake = fake_mode_of(leaf for _, leaf in evidence.captured.leaves()) is not None
+    is_fake = fake_mode_of(leaf for _, leaf in context.captured.leaves()) is not None
     holds = "With real tensors, the graph would hold" if is_fake else "The graph holds"
     message = (
         f"{holds} {in_bytes(memory.total)} for backward. Most of it: {', '.join(held)}." + unknown

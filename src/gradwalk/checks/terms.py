@@ -38,45 +38,45 @@ class _Term:
     own: frozenset[int]  # the nodes that lead to no other term
 
 
-def term_findings(evidence: CheckContext) -> Iterator[Finding]:
+def term_findings(context: CheckContext) -> Iterator[Finding]:
     """Find terms of a sum that are constant or dominate others."""
-    yield from _constant_terms(evidence)
-    terms = _terms_of(evidence.captured.graph)
-    if evidence.run is not None and 1 < len(terms) <= _MOST_COMPARED:
-        yield from _dominated(evidence, evidence.run, terms)
+    yield from _constant_terms(context)
+    terms = _terms_of(context.captured.graph)
+    if context.run is not None and 1 < len(terms) <= _MOST_COMPARED:
+        yield from _dominated(context, context.run, terms)
 
 
-def constant_terms(evidence: CheckContext) -> dict[Cut, int]:
+def constant_terms(context: CheckContext) -> dict[Cut, int]:
     """The first cut before each constant that is a term of the loss -> the addition."""
     found: dict[Cut, int] = {}
-    for node in _sums(evidence.captured.graph):
-        seen = evidence.captured.annotations.get(node)
+    for node in _sums(context.captured.graph):
+        seen = context.captured.annotations.get(node)
         for each in () if seen is None else seen.constants:
             cuts = _by_mistake(each) if math.prod(each.shape) == 1 else []
-            if cuts and not any(_takes_away(evidence, cut) for cut in cuts):
+            if cuts and not any(_takes_away(context, cut) for cut in cuts):
                 found.setdefault(cuts[0], node)
     return found
 
 
-def _constant_terms(evidence: CheckContext) -> Iterator[Finding]:
+def _constant_terms(context: CheckContext) -> Iterator[Finding]:
     """Find terms that train nothing, although they come from tensors that require grad."""
-    graph = evidence.captured.graph
-    for cut, node in constant_terms(evidence).items():
+    graph = context.captured.graph
+    for cut, node in constant_terms(context).items():
         remedy = "the tensor itself" if cut.how in _COPIED else "one with a derivative"
-        yield _constant_term(evidence, [node], f"{words_of(cut.cause)}. Use {remedy}")
+        yield _constant_term(context, [node], f"{words_of(cut.cause)}. Use {remedy}")
     flat = {node for node, op in graph.nodes(data="op") if op in FLAT}
     trained = _above_leaves(graph, flat) if flat else set()
     for node in _sums(graph) if flat else ():
         for term in graph.succ[node]:
             if term not in trained:
                 steps = _steps_before(graph, term, flat)
-                why = f"{evidence.place(steps[0])} gives the same for inputs that differ a little"
-                yield _constant_term(evidence, [term, *steps], f"{why}. Use one with a slope")
+                why = f"{context.place(steps[0])} gives the same for inputs that differ a little"
+                yield _constant_term(context, [term, *steps], f"{why}. Use one with a slope")
 
 
-def _constant_term(evidence: CheckContext, nodes: list[int], why: str) -> Finding:
+def _constant_term(context: CheckContext, nodes: list[int], why: str) -> Finding:
     message = (
-        f"A term of the loss trains nothing, at {evidence.place(nodes[0])}. It was computed from "
+        f"A term of the loss trains nothing, at {context.place(nodes[0])}. It was computed from "
         f"a tensor that requires grad, but without a gradient: {why} if the term should train."
     )
     return make(Finding, "constant-term", "info", nodes, message)
@@ -107,10 +107,10 @@ def _by_mistake(constant: Constant) -> list[Cut]:
     return list(constant.cuts) if set(hows) <= _UNMEANT else []
 
 
-def _takes_away(evidence: CheckContext, cut: Cut) -> bool:
+def _takes_away(context: CheckContext, cut: Cut) -> bool:
     """Whether a cut keeps a parameter from every gradient: another finding says so."""
     behind = (id(tensor) for leaf in cut.leaves if (tensor := leaf()) is not None)
-    return any(key in evidence.expected and not evidence.is_used(key) for key in behind)
+    return any(key in context.expected and not context.is_used(key) for key in behind)
 
 
 def _above_leaves(graph: nx.MultiDiGraph, flat: Container[int]) -> set[int]:
@@ -175,9 +175,9 @@ def _exclusive(graph: nx.MultiDiGraph, starts: list[int]) -> dict[int, list[int]
     return own
 
 
-def _dominated(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> Iterator[Finding]:
+def _dominated(context: CheckContext, run: RecordedRun, terms: list[_Term]) -> Iterator[Finding]:
     """Find a term whose gradients are tiny beside those of another."""
-    known = {number: norm for number, norm in _met(evidence, run, terms).items() if norm > 0}
+    known = {number: norm for number, norm in _met(context, run, terms).items() if norm > 0}
     if len(known) < 2:
         return
     most, least = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
@@ -187,16 +187,16 @@ def _dominated(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> 
     big, small = terms[most].node, terms[least].node
     message = (
         f"One term of the loss dominates: where both gradients meet, the term from "
-        f"{evidence.place(big)} has a norm of {known[most]:.3g}. The one from "
-        f"{evidence.place(small)} has {known[least]:.3g}, {ratio:.3g} times less. If both "
+        f"{context.place(big)} has a norm of {known[most]:.3g}. The one from "
+        f"{context.place(small)} has {known[least]:.3g}, {ratio:.3g} times less. If both "
         "should be learned, weigh them."
     )
     yield make(Finding, "dominated", "info", [small, big], message, {"ratio": ratio})
 
 
-def _met(evidence: CheckContext, run: RecordedRun, terms: list[_Term]) -> dict[int, float]:
+def _met(context: CheckContext, run: RecordedRun, terms: list[_Term]) -> dict[int, float]:
     """The norm of what each term adds to gradients that another one adds to, too."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     owner = {node: number for number, term in enumerate(terms) for node in term.own}
     shares: list[tuple[int, int, KeptGradient | None]] = []
     for node in run.steps:

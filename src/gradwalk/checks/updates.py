@@ -24,43 +24,43 @@ _LEAST_SCALE = 2**10
 _COMPARED = 2**16  # numbers of one gradient
 
 
-def update_findings(evidence: CheckContext) -> Iterator[Finding]:
+def update_findings(context: CheckContext) -> Iterator[Finding]:
     """Find what an optimizer leaves out, and what changed `.grad` beside this pass."""
-    if evidence.optimizers:
-        yield from _held_otherwise(evidence)
-        yield from _of_several(evidence)
-        yield from _standing_still(evidence)
-    yield from _changed_grads(evidence)
-    yield from _cleared(evidence)
-    yield from _cleared_before(evidence)
-    yield from _large(evidence)
+    if context.optimizers:
+        yield from _held_otherwise(context)
+        yield from _of_several(context)
+        yield from _standing_still(context)
+    yield from _changed_grads(context)
+    yield from _cleared(context)
+    yield from _cleared_before(context)
+    yield from _large(context)
 
 
-def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
+def _held_otherwise(context: CheckContext) -> Iterator[Finding]:
     """Parameters of the graph that no optimizer holds, and what one holds in their stead."""
-    left = [(n, evidence.leaf(n)) for key, n in evidence.leaves.items() if key not in evidence.held]
+    left = [(n, context.leaf(n)) for key, n in context.leaves.items() if key not in context.held]
     missing = [(node, leaf) for node, leaf in left if isinstance(leaf, torch.nn.Parameter)]
-    models = evidence.called.parameters.values()
-    known = {key for parameters in models for key in parameters} | set(evidence.called.known)
-    held = evidence.held if known else {}
-    beside = [key for key in held if key not in known and not evidence.is_used(key)]
+    models = context.called.parameters.values()
+    known = {key for parameters in models for key in parameters} | set(context.called.known)
+    held = context.held if known else {}
+    beside = [key for key in held if key not in known and not context.is_used(key)]
     strays = [str(tuple(held[key].shape)) for key in beside]
     if not missing and not strays:
         return
     # A second network may belong to another optimizer, as in a GAN.
-    partly = [keys for keys in models if any(each in evidence.held for each in keys)]
-    is_none_held = not any(key in evidence.held for key in evidence.leaves)
+    partly = [keys for keys in models if any(each in context.held for each in keys)]
+    is_none_held = not any(key in context.held for key in context.leaves)
     is_part = any(id(leaf) in keys for _, leaf in missing for keys in partly)
     is_grave = bool(strays) or is_none_held or is_part
     parts: list[str] = []
     if missing:
         names = [
-            evidence.captured.graph.nodes[node]["name"]
-            or evidence.called.leaves.get(id(leaf))
+            context.captured.graph.nodes[node]["name"]
+            or context.called.leaves.get(id(leaf))
             or f"a Parameter of shape {tuple(leaf.shape)}"
             for node, leaf in missing
         ]
-        one = len(evidence.optimizers) == 1
+        one = len(context.optimizers) == 1
         parts.append(
             f"{'The optimizer does not hold' if one else 'None of the optimizers holds'} "
             f"{list_some(names)}, {plural(len(names), 'parameter')} of this graph, so "
@@ -85,10 +85,10 @@ def _held_otherwise(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "optimizer", "warning" if is_grave else "info", nodes, message, numbers)
 
 
-def _of_several(evidence: CheckContext) -> Iterator[Finding]:
+def _of_several(context: CheckContext) -> Iterator[Finding]:
     """One graph with parameters of several optimizers, all of which backward fills."""
-    leaves = evidence.leaves.items()
-    held = ([evidence.name(n) for key, n in leaves if key in keys] for keys in evidence.held_by)
+    leaves = context.leaves.items()
+    held = ([context.name(n) for key, n in leaves if key in keys] for keys in context.held_by)
     used = list(filter(None, held))
     if len(used) < 2:
         return
@@ -101,13 +101,13 @@ def _of_several(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "optimizer", "info", [], message, {"optimizers": len(used)})
 
 
-def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
+def _standing_still(context: CheckContext) -> Iterator[Finding]:
     """Parameters of the graph whose learning rate is 0."""
-    groups = [group for optimizer in evidence.optimizers for group in optimizer.param_groups]
+    groups = [group for optimizer in context.optimizers for group in optimizer.param_groups]
     still = [g["params"] for g in groups if g.get("lr") is not None and not float(g["lr"])]
     keys = {id(parameter) for parameters in still for parameter in parameters}
-    nodes = [node for key, node in evidence.leaves.items() if key in keys]
-    names = list(map(evidence.name, nodes))
+    nodes = [node for key, node in context.leaves.items() if key in keys]
+    names = list(map(context.name, nodes))
     if names:
         message = (
             f"The learning rate of {list_some(names)} is 0 now, {plural(len(names), 'parameter')} "
@@ -117,15 +117,15 @@ def _standing_still(evidence: CheckContext) -> Iterator[Finding]:
         yield make(Finding, "optimizer", "info", nodes, message, {"parameters": len(names)})
 
 
-def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
+def _changed_grads(context: CheckContext) -> Iterator[Finding]:
     """Where ``.grad`` is not what the pass gave alone."""
-    if not _is_settled(evidence):
+    if not _is_settled(context):
         return
     added: list[int] = []
     shares: list[tuple[int, float]] = []
-    before = _before(evidence)
-    for node, (kept, length) in evidence.arrived.items():
-        leaf = evidence.leaf(node)
+    before = _before(context)
+    for node, (kept, length) in context.arrived.items():
+        leaf = context.leaf(node)
         grad = leaf.grad if leaf is not None else None
         if kept is None or kept.tensor is None or kept.changed or grad is None or not length:
             continue
@@ -133,38 +133,38 @@ def _changed_grads(evidence: CheckContext) -> Iterator[Finding]:
             added.append(node)
             continue
         # A reduced gradient is a sum over ranks, and this process knows only its own part.
-        share = 0 if node in evidence.reduced else _share(kept.tensor, grad, length)
+        share = 0 if node in context.reduced else _share(kept.tensor, grad, length)
         if share is None and node not in before:
             added.append(node)
         elif share:
             shares.append((node, share))
-    scale = _loss_scale(evidence)
+    scale = _loss_scale(context)
     if added:
-        yield _added(evidence, added, is_known=bool(before))
+        yield _added(context, added, is_known=bool(before))
     elif shares:
-        yield from (_scaled(evidence, shares, scale) if scale else ()) or _clipped(shares)
+        yield from (_scaled(context, shares, scale) if scale else ()) or _clipped(shares)
 
 
-def _loss_scale(evidence: CheckContext) -> float | None:
+def _loss_scale(context: CheckContext) -> float | None:
     """The factor by which a GradScaler scaled the loss; None where it did not."""
-    (node, _), *more = evidence.captured.roots
-    if more or evidence.captured.graph.nodes[node]["op"] != "MulBackward0":
+    (node, _), *more = context.captured.roots
+    if more or context.captured.graph.nodes[node]["op"] != "MulBackward0":
         return None
-    seen = evidence.captured.annotations.get(node)
+    seen = context.captured.annotations.get(node)
     taken = [
         (each.tensor(), each.values)
         for each in (seen.constants if seen is not None else ())
         if each.tensor is not None
     ] or [
         (each.value, each.value.item())
-        for each in read_saved(evidence.captured.nodes[node])
+        for each in read_saved(context.captured.nodes[node])
         if isinstance(each.value, torch.Tensor) and is_plain(each.value)
         if not each.value.dim() and not each.changed
     ]
     for tensor, scale in taken:
         if tensor is None or tensor.dtype != torch.float32 or not isinstance(scale, float):
             continue
-        is_own = evidence.called.name_of(tensor) is not None  # a weight of the program
+        is_own = context.called.name_of(tensor) is not None  # a weight of the program
         if not tensor.requires_grad and not is_own:
             return scale if _is_scale(scale) else None
     return None
@@ -176,7 +176,7 @@ def _is_scale(factor: float) -> bool:
     return abs(power - round(power)) < _CLOSE
 
 
-def _scaled(evidence: CheckContext, shares: list[tuple[int, float]], scale: float) -> list[Finding]:
+def _scaled(context: CheckContext, shares: list[tuple[int, float]], scale: float) -> list[Finding]:
     """Gradients of a scaled loss that were clipped, or used by a step, before unscaling."""
     least, most = min(share for _, share in shares), max(share for _, share in shares)
     nodes = [node for node, _ in shares]
@@ -185,7 +185,7 @@ def _scaled(evidence: CheckContext, shares: list[tuple[int, float]], scale: floa
     if most < 1 - _CLOSE:
         what = "clipped while they were scaled"
         remedy = "Call scaler.unscale_(optimizer) before clip_grad_norm_()."
-    elif most < 1 + _CLOSE and any(_has_changed(evidence, node) for node in nodes):
+    elif most < 1 + _CLOSE and any(_has_changed(context, node) for node in nodes):
         what = "not unscaled before the parameters were changed"
         remedy = "Call scaler.step(optimizer) instead of optimizer.step()."
     else:
@@ -198,14 +198,14 @@ def _scaled(evidence: CheckContext, shares: list[tuple[int, float]], scale: floa
     return [make(Finding, "scaled", "warning", nodes, message, {"scale": scale})]
 
 
-def _has_changed(evidence: CheckContext, node: int) -> bool:
+def _has_changed(context: CheckContext, node: int) -> bool:
     """Whether a leaf has changed since the graph used it, as by a step of an optimizer."""
-    return used_leaf(evidence.captured, node, had_run=True).changed is True
+    return used_leaf(context.captured, node, had_run=True).changed is True
 
 
-def _is_settled(evidence: CheckContext) -> bool:
+def _is_settled(context: CheckContext) -> bool:
     """Whether the pass has ended, and ``.grad`` holds all of it."""
-    recording, run = evidence.recording, evidence.run
+    recording, run = context.recording, context.run
     if recording is None or run is None or run.state != "done":
         return False
     return not recording.owned or recording.cursor >= len(run.steps)
@@ -218,20 +218,20 @@ def _is_empty(grad: torch.Tensor | None) -> bool:
     )
 
 
-def _cleared(evidence: CheckContext) -> Iterator[Finding]:
+def _cleared(context: CheckContext) -> Iterator[Finding]:
     """Where ``.grad`` holds nothing of what the pass gave."""
-    if not _is_settled(evidence):
+    if not _is_settled(context):
         return
     nodes = [
         node
-        for node, (_, length) in evidence.arrived.items()
-        if length and node not in evidence.reduced
-        if (leaf := evidence.leaf(node)) is not None and _is_empty(leaf.grad)
+        for node, (_, length) in context.arrived.items()
+        if length and node not in context.reduced
+        if (leaf := context.leaf(node)) is not None and _is_empty(leaf.grad)
     ]
     if not nodes:
         return
-    names = [evidence.name(node) for node in nodes]
-    known = [used_leaf(evidence.captured, node, had_run=True).changed for node in nodes]
+    names = [context.name(node) for node in nodes]
+    known = [used_leaf(context.captured, node, had_run=True).changed for node in nodes]
     lost = "If the optimizer has not stepped, its step() has no gradient: call"
     if not any(each is not False for each in known):
         lost = "Its values are as they were, so no step has used this gradient. To use it, call"
@@ -242,23 +242,23 @@ def _cleared(evidence: CheckContext) -> Iterator[Finding]:
     yield make(Finding, "cleared", "info", nodes, message, {"leaves": len(nodes)})
 
 
-def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
+def _cleared_before(context: CheckContext) -> Iterator[Finding]:
     """An earlier pass through the same leaves, whose gradients were cleared and never used."""
-    if not evidence.optimizers or evidence.run is None or not _is_settled(evidence):
+    if not context.optimizers or context.run is None or not _is_settled(context):
         return
-    for node, (kept, length) in evidence.arrived.items():
-        leaf = evidence.leaf(node)
+    for node, (kept, length) in context.arrived.items():
+        leaf = context.leaf(node)
         grad = None if leaf is None else leaf.grad
         if kept is None or kept.tensor is None or grad is None or not length:
             return
         if abs((_share(kept.tensor, grad, length) or 0) - 1) > _CLOSE:
             return  # it holds more than the gradient of this pass
-    for source in passes_before(evidence.run):
+    for source in passes_before(context.run):
         captured = source.captured
         leaves = {id(leaf): node for node, leaf in captured.leaves()}
-        if not isinstance(captured, Annotated) or leaves.keys() != evidence.leaves.keys():
+        if not isinstance(captured, Annotated) or leaves.keys() != context.leaves.keys():
             continue
-        held = [node for key, node in leaves.items() if key in evidence.held]
+        held = [node for key, node in leaves.items() if key in context.held]
         if held and all(used_leaf(captured, n, had_run=True).changed is False for n in held):
             message = (
                 f"An earlier backward pass filled the same {plural(len(held), 'parameter')}. Their "
@@ -267,20 +267,20 @@ def _cleared_before(evidence: CheckContext) -> Iterator[Finding]:
                 "for each step()."
             )
             numbers: dict[str, float] = {"leaves": len(held)}
-            nodes = [evidence.leaves[key] for key in leaves if key in evidence.held]
+            nodes = [context.leaves[key] for key in leaves if key in context.held]
             yield make(Finding, "cleared", "info", nodes, message, numbers)
         return
 
 
-def _large(evidence: CheckContext) -> Iterator[Finding]:
+def _large(context: CheckContext) -> Iterator[Finding]:
     """Gradients that are large beside what they are to change."""
     own = {
         node: leaf
-        for node in evidence.arrived
-        if isinstance(leaf := evidence.leaf(node), torch.nn.Parameter) and is_plain(leaf)
+        for node in context.arrived
+        if isinstance(leaf := context.leaf(node), torch.nn.Parameter) and is_plain(leaf)
     }
     nodes = list(own)
-    gradient = math.hypot(*(evidence.arrived[node][1] or 0.0 for node in own))
+    gradient = math.hypot(*(context.arrived[node][1] or 0.0 for node in own))
     size = math.hypot(*(float(torch.linalg.vector_norm(leaf)) for leaf in own.values()))
     if not size or not math.isfinite(gradient) or not gradient > _LARGE * size:
         return
@@ -300,9 +300,9 @@ def _rounded_up(number: float) -> str:
     return f"{math.ceil(number / power) * power:.1g}"
 
 
-def _before(evidence: CheckContext) -> dict[int, bool]:
+def _before(context: CheckContext) -> dict[int, bool]:
     """Leaf -> whether its ``.grad`` held something before the pass, of one that gradwalk ran."""
-    run = evidence.run
+    run = context.run
     found: dict[int, bool] = {}
     for timeline in run.grads.timelines if run is not None and run.grads is not None else ():
         first = timeline.moments[0]
@@ -328,11 +328,11 @@ def _share(came: torch.Tensor, grad: torch.Tensor, length: float) -> float | Non
     return share if close else None
 
 
-def _added(evidence: CheckContext, nodes: list[int], *, is_known: bool) -> Finding:
-    names = [evidence.captured.graph.nodes[node]["name"] or "an unnamed leaf" for node in nodes]
+def _added(context: CheckContext, nodes: list[int], *, is_known: bool) -> Finding:
+    names = [context.captured.graph.nodes[node]["name"] or "an unnamed leaf" for node in nodes]
     message = (
         f".grad of {list_some(names)} is not the gradient of this backward pass alone "
-        f"({len(nodes)} of {plural(len(evidence.leaves), 'leaf', 'leaves')}). It "
+        f"({len(nodes)} of {plural(len(context.leaves), 'leaf', 'leaves')}). It "
         + ("held" if is_known else "was changed after the pass, or held")
         + " a gradient before. If passes should not add up, call optimizer.zero_grad() before "
         "each."

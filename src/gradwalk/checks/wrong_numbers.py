@@ -32,18 +32,18 @@ _READS = frozenset({"IndexBackward0", "GatherBackward0", "IndexSelectBackward0"}
 _STARTS_BACKWARD = frozenset({"backward", "grad", "manual_backward"})
 
 
-def number_findings(evidence: CheckContext) -> Iterator[Finding]:
+def number_findings(context: CheckContext) -> Iterator[Finding]:
     """Find shared modules, a `backward` never called, changed gradients, lost writes, padding."""
-    yield from _shared_modules(evidence)
-    yield from _unused_backward(evidence)
-    yield from _changed_on_the_way(evidence)
-    yield from _lost_writes(evidence)
-    yield from _last_of_padded(evidence)
+    yield from _shared_modules(context)
+    yield from _unused_backward(context)
+    yield from _changed_on_the_way(context)
+    yield from _lost_writes(context)
+    yield from _last_of_padded(context)
 
 
-def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
+def _shared_modules(context: CheckContext) -> Iterator[Finding]:
     """Containers that hold one module several times, as `[block] * 4` makes them."""
-    for module, path in _modules(evidence):
+    for module, path in _modules(context):
         if not isinstance(module, _CONTAINERS):
             continue
         alike: dict[int, list[tuple[str, nn.Module]]] = defaultdict(list)
@@ -54,7 +54,7 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
             names, child = [name for name, _ in same], same[0][1]
             if len(names) == 1:
                 continue
-            used = [p for p in child.parameters() if evidence.is_used(id(p))]
+            used = [p for p in child.parameters() if context.is_used(id(p))]
             if used:
                 message = (
                     f"{list_some(names)} are one module, so they share "
@@ -62,14 +62,14 @@ def _shared_modules(evidence: CheckContext) -> Iterator[Finding]:
                     "uses. If each should learn its own, make a new module for each, or a "
                     "copy.deepcopy()."
                 )
-                nodes = [evidence.leaves[id(p)] for p in used if id(p) in evidence.leaves]
+                nodes = [context.leaves[id(p)] for p in used if id(p) in context.leaves]
                 yield make(Finding, "shared-module", "info", nodes, message, {"uses": len(names)})
 
 
-def _unused_backward(evidence: CheckContext) -> Iterator[Finding]:
+def _unused_backward(context: CheckContext) -> Iterator[Finding]:
     """Modules with a `backward` that computes a gradient: torch never calls it."""
     found: dict[type, str] = {}
-    for module, path in _modules(evidence, without_parameters=True):
+    for module, path in _modules(context, without_parameters=True):
         if _defines_derivative(type(module)):
             found.setdefault(type(module), path)
     for kind, path in found.items():
@@ -88,23 +88,23 @@ def _defines_derivative(kind: type) -> bool:
 
 
 def _modules(
-    evidence: CheckContext, *, without_parameters: bool = False
+    context: CheckContext, *, without_parameters: bool = False
 ) -> Iterator[tuple[nn.Module, str]]:
     """Yield the modules known to take part in the graph, with their paths."""
-    for reference, variable, path in evidence.called.places.values():
+    for reference, variable, path in context.called.places.values():
         module = reference()
-        is_free = without_parameters and not evidence.called.parameters.get(variable)
-        if module is not None and (is_free or variable in evidence.models):
+        is_free = without_parameters and not context.called.parameters.get(variable)
+        if module is not None and (is_free or variable in context.models):
             yield module, path
 
 
-def _changed_on_the_way(evidence: CheckContext) -> Iterator[Finding]:
+def _changed_on_the_way(context: CheckContext) -> Iterator[Finding]:
     """Gradients that one consumer changed in place while another one received the same tensor."""
-    run = evidence.run
+    run = context.run
     if run is None:
         return
     for step in run.steps.values():
-        edges = evidence.captured.successors[step.node]
+        edges = context.captured.successors[step.node]
         targets = [
             (child, edge["output_nr"])
             for child, each in edges.items()
@@ -114,19 +114,19 @@ def _changed_on_the_way(evidence: CheckContext) -> Iterator[Finding]:
         if len(targets) < 2:
             continue
         for node, output_nr in targets:
-            changed = _received(evidence, node, output_nr)
+            changed = _received(context, node, output_nr)
             if changed is None or changed.version == 0 or changed.tensor is None:
                 continue
             wrong = [
                 each
                 for each, nr in targets
-                if each != node and _has_received(evidence, each, nr, step.node, changed.tensor)
+                if each != node and _has_received(context, each, nr, step.node, changed.tensor)
             ]
             if wrong:
                 message = (
-                    f"The gradient of {evidence.place(node)} was changed in place, by a hook or "
-                    f"by its backward. {evidence.words(step.node)} passes the same tensor to "
-                    f"{list_some([evidence.words(each) for each in wrong])}, so that gradient is "
+                    f"The gradient of {context.place(node)} was changed in place, by a hook or "
+                    f"by its backward. {context.words(step.node)} passes the same tensor to "
+                    f"{list_some([context.words(each) for each in wrong])}, so that gradient is "
                     "changed, too. Return a new tensor, as in g * 2 instead of g.mul_(2)."
                 )
                 yield make(
@@ -135,24 +135,24 @@ def _changed_on_the_way(evidence: CheckContext) -> Iterator[Finding]:
                 return
 
 
-def _received(evidence: CheckContext, node: int, output_nr: int) -> KeptGradient | None:
-    step = None if evidence.run is None else evidence.run.steps.get(node)
+def _received(context: CheckContext, node: int, output_nr: int) -> KeptGradient | None:
+    step = None if context.run is None else context.run.steps.get(node)
     came = [] if step is None else step.grad_outputs
     return came[output_nr] if output_nr < len(came) else None
 
 
 def _has_received(
-    evidence: CheckContext, node: int, output_nr: int, source: int, changed: torch.Tensor
+    context: CheckContext, node: int, output_nr: int, source: int, changed: torch.Tensor
 ) -> bool:
     """Whether the changed gradient is a part of what another node received."""
-    kept = _received(evidence, node, output_nr)
+    kept = _received(context, node, output_nr)
     came = None if kept is None else kept.tensor
-    if came is None or not is_plain(came) or evidence.run is None:
+    if came is None or not is_plain(came) or context.run is None:
         return False
     if came is changed:
         return True
     total = changed
-    for each in contributions(evidence.captured.graph, evidence.run, node):
+    for each in contributions(context.captured.graph, context.run, node):
         if each.output_nr != output_nr or each.consumer == source:
             continue
         if each.grad is None:
@@ -161,31 +161,31 @@ def _has_received(
     return total is not changed and total.shape == came.shape and torch.allclose(total, came)
 
 
-def _lost_writes(evidence: CheckContext) -> Iterator[Finding]:
+def _lost_writes(context: CheckContext) -> Iterator[Finding]:
     """Writes to repeated indices, of which only one lasts: `y[index] += x`."""
-    graph, nodes = evidence.captured.graph, evidence.captured.nodes
-    for node, op in evidence.nodes_of(_WRITES):
+    graph, nodes = context.captured.graph, context.captured.nodes
+    for node, op in context.nodes_of(_WRITES):
         edges = graph.out_edges(node, data=True)
         values = [child for _, child, edge in edges if edge["argument"] == _WRITES[op]]
         is_lasting = not values or plain_value(nodes[node], "accumulate")
-        lost, count = (0, 0) if is_lasting else _overwritten(evidence, node)
+        lost, count = (0, 0) if is_lasting else _overwritten(context, node)
         if not lost:
             continue
-        is_added = _adds_to_itself(evidence, node, values[0])
+        is_added = _adds_to_itself(context, node, values[0])
         remedy = "backward gives all of them a gradient, as if each had been written."
         if is_added:
             remedy = "To add all of them, use index_put(..., accumulate=True) or index_add()."
         message = (
-            f"{evidence.place(node)} writes to repeated indices: {lost} of {count} "
+            f"{context.place(node)} writes to repeated indices: {lost} of {count} "
             f"values are overwritten by another one. {remedy}"
         )
         severity: Severity = "warning" if is_added else "info"
         yield make(Finding, "repeated-index", severity, [node], message, {"overwritten": lost})
 
 
-def _adds_to_itself(evidence: CheckContext, node: int, values: int) -> bool:
+def _adds_to_itself(context: CheckContext, node: int, values: int) -> bool:
     """Whether a write is one of `y[index] += x`: it writes a sum with what it reads."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     if graph.nodes[values]["op"] not in ("AddBackward0", "SubBackward0"):
         return False
     if any(graph.nodes[child]["op"] in _READS for child in graph.succ[values]):
@@ -196,15 +196,15 @@ def _adds_to_itself(evidence: CheckContext, node: int, values: int) -> bool:
     return "self" in free[0] and "self" in free[1]
 
 
-def _overwritten(evidence: CheckContext, node: int) -> tuple[int, int]:
+def _overwritten(context: CheckContext, node: int) -> tuple[int, int]:
     """Count the values that a write overwrites by another one, and all its values."""
-    if evidence.captured.graph.nodes[node]["op"] == "IndexPutBackward0":
-        columns = _indices(evidence, node)
+    if context.captured.graph.nodes[node]["op"] == "IndexPutBackward0":
+        columns = _indices(context, node)
         if columns is None:
             return 0, 0
         return columns.shape[1] - torch.unique(columns, dim=1).shape[1], columns.shape[1]
-    index = evidence.saved(node).get("index")
-    dim = plain_value(evidence.captured.nodes[node], "dim")
+    index = context.saved(node).get("index")
+    dim = plain_value(context.captured.nodes[node], "dim")
     if not isinstance(index, torch.Tensor) or not is_plain(index) or not index.dim():
         return 0, 0
     if index.numel() > _MOST_INDICES:
@@ -213,9 +213,9 @@ def _overwritten(evidence: CheckContext, node: int) -> tuple[int, int]:
     return int((index.sort(along).values.diff(dim=along) == 0).sum()), index.numel()
 
 
-def _indices(evidence: CheckContext, node: int) -> torch.Tensor | None:
+def _indices(context: CheckContext, node: int) -> torch.Tensor | None:
     """The indices of an `index_put`, one column for each value; None where not known."""
-    every = read_saved(evidence.captured.nodes[node])
+    every = read_saved(context.captured.nodes[node])
     found = [saved.value for saved in every if saved.name.startswith("indices")]
     tensors = [each for each in found if isinstance(each, torch.Tensor) and is_plain(each)]
     if not tensors or len(tensors) < len(found):
@@ -227,17 +227,17 @@ def _indices(evidence: CheckContext, node: int) -> torch.Tensor | None:
     return torch.stack([each.flatten() for each in wide]) if is_few else None
 
 
-def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
+def _last_of_padded(context: CheckContext) -> Iterator[Finding]:
     """The last step of sequences of several lengths, which is padding in the shorter ones."""
-    captured = evidence.captured
+    captured = context.captured
     ops = captured.graph.nodes(data="op")
-    for node, _ in evidence.nodes_of(("SelectBackward0",)):
+    for node, _ in context.nodes_of(("SelectBackward0",)):
         if plain_value(captured.nodes[node], "index") not in (-1, 2**64 - 1):
             continue
         (source,) = captured.graph.succ[node]
         seen = captured.annotations.get(source)
         by = "" if seen is None else seen.forward or ""
-        if not (by.endswith("pad_packed_sequence") or (seen is None and _packs(evidence, source))):
+        if not (by.endswith("pad_packed_sequence") or (seen is None and _packs(context, source))):
             continue
         is_turned = ops[source] == "TransposeBackward0"
         writes = next(iter(captured.graph.succ[source])) if is_turned else source
@@ -247,7 +247,7 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
         is_only = len(captured.graph.pred[source]) == 1
         if is_step and is_only and lengths and ops[writes] == "CopySlices":
             message = (
-                f"{evidence.place(node)} takes the last step of padded sequences of several "
+                f"{context.place(node)} takes the last step of padded sequences of several "
                 "lengths, which is padding in the shorter ones: they get no gradient through it. "
                 "Take the step at lengths - 1 of each, or the hidden state that the module "
                 "returns."
@@ -255,8 +255,8 @@ def _last_of_padded(evidence: CheckContext) -> Iterator[Finding]:
             yield make(Finding, "padding", "warning", [node], message)
 
 
-def _packs(evidence: CheckContext, node: int) -> bool:
+def _packs(context: CheckContext, node: int) -> bool:
     """Whether a node leads to a packed sequence by the writes that pad it again."""
-    graph = evidence.captured.graph
+    graph = context.captured.graph
     behind = walk([node], graph.succ.__getitem__)
     return any(graph.nodes[each]["op"] == "PackPaddedSequenceBackward0" for each in behind)

@@ -24,73 +24,71 @@ _MASKED = frozenset({"MulBackward0", "DivBackward0", "NativeDropoutBackward0"})
 _LEAST_OF_HALF = 3e-8  # what is smaller becomes zero
 
 
-def zero_findings(evidence: CheckContext) -> Iterator[Finding]:
+def zero_findings(context: CheckContext) -> Iterator[Finding]:
     """Find leaves whose gradient is exactly zero, by the operation that blocks it."""
-    run = evidence.run
+    run = context.run
     if run is None:
-        lengths = _stored(evidence)
+        lengths = _stored(context)
         zero = [node for node, norm in lengths.items() if norm == 0]
     else:
-        lengths = {node: norm for node, (_, norm) in evidence.arrived.items()}
+        lengths = {node: norm for node, (_, norm) in context.arrived.items()}
         zero = [
             node
-            for node, (kept, norm) in evidence.arrived.items()
-            if norm == 0 and is_zero(kept) and not _is_empty(evidence, node)
+            for node, (kept, norm) in context.arrived.items()
+            if norm == 0 and is_zero(kept) and not _is_empty(context, node)
         ]
     if not zero:
         return
     all_zero = len(zero) == len(lengths) > 1
-    found = evidence.loss.blocking.leaves(zero)
-    dead = {node for node, off, units in dead_units(evidence.captured, run) if off == units}
+    found = context.loss.blocking.leaves(zero)
+    dead = {node for node, off, units in dead_units(context.captured, run) if off == units}
     groups: dict[tuple[str, str], list[tuple[Block, list[int], str | None]]] = defaultdict(list)
     for block, nodes in found.by_block:
-        if dead and not dead.isdisjoint((block.node, *factors_of(evidence.captured, block))):
+        if dead and not dead.isdisjoint((block.node, *factors_of(context.captured, block))):
             continue  # the finding about that ReLU says it
-        waits = _waits(evidence, block, lengths)
-        alike = "waits" if waits else evidence.captured.graph.nodes[block.node]["op"]
+        waits = _waits(context, block, lengths)
+        alike = "waits" if waits else context.captured.graph.nodes[block.node]["op"]
         groups[alike, "" if waits else block.why.because].append((block, nodes, waits))
     for group in groups.values():
         block, _, waits = group[0]
         more = len(group) - 1
         like = f", and so do {plural(more, 'like operation')}" if more else ""
-        ends, is_noted = _outlook(evidence, [each for each, _, _ in group], waits, all_zero)
+        ends, is_noted = _outlook(context, [each for each, _, _ in group], waits, all_zero)
         nodes = [node for _, nodes, _ in group for node in nodes]
         severity: Severity = "info" if is_noted else "warning"
         start = ends[0] if waits else ends[0].upper()  # a name stays
-        why = (
-            f"{evidence.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
-        )
-        yield _zero_finding(evidence, nodes, severity, why)
+        why = f"{context.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
+        yield _zero_finding(context, nodes, severity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.
     if found.rest and run is not None:
         severity = "warning" if all_zero else "info"
-        yield from _measured(evidence, run, found.rest, severity, unknown=found.unknown)
+        yield from _measured(context, run, found.rest, severity, unknown=found.unknown)
 
 
 def _outlook(
-    evidence: CheckContext, blocks: list[Block], waits: str | None, all_zero: bool
+    context: CheckContext, blocks: list[Block], waits: str | None, all_zero: bool
 ) -> tuple[str, bool]:
     """Return the next event where like operations block, or an advice, and whether it is a note."""
     block = blocks[0]
     if waits:
         return f"{waits} gets a gradient itself, so this ends with its first step", True
-    drawn = {_is_drawn(evidence, each) for each in blocks}
+    drawn = {_is_drawn(context, each) for each in blocks}
     if drawn == {True} or (False not in drawn and not all_zero):
         drops = "a random mask, as of dropout or stochastic depth: the next one differs"
         return (f"if that is {drops}" if None in drawn else f"it may be {drops}"), True
     if block.why.is_weight and not all_zero:
         return "a term with the weight 0 adds nothing to the gradients of this pass", True
-    if block.node in evidence.loss.margins:
+    if block.node in context.loss.margins:
         return "its result is only summed, as in a hinge loss whose margins are all kept", True
     return block.why.remedy, not (block.why.by_rule or all_zero)
 
 
-def _stored(evidence: CheckContext) -> dict[int, float | None]:
+def _stored(context: CheckContext) -> dict[int, float | None]:
     """Each leaf with numbers in its ``.grad`` -> 0 if all are zero, else 1."""
     grads = {
         node: tensor.grad
-        for node in evidence.leaves.values()
-        if (tensor := leaf_tensor(evidence.captured.nodes[node])) is not None
+        for node in context.leaves.values()
+        if (tensor := leaf_tensor(context.captured.nodes[node])) is not None
     }
     zeros = {
         node: everywhere(grad, lambda part: part == 0)
@@ -101,10 +99,10 @@ def _stored(evidence: CheckContext) -> dict[int, float | None]:
 
 
 def _measured(
-    evidence: CheckContext, run: RecordedRun, rest: list[int], severity: Severity, *, unknown: bool
+    context: CheckContext, run: RecordedRun, rest: list[int], severity: Severity, *, unknown: bool
 ) -> Iterator[Finding]:
     """Of leaves that nothing known blocks, where the pass shows that gradients became zero."""
-    births = first_zeros(evidence.captured, run, rest)
+    births = first_zeros(context.captured, run, rest)
     groups: dict[tuple[str, int] | None, list[int]] = defaultdict(list)
     for node in rest:
         birth = births.get(node)
@@ -116,42 +114,42 @@ def _measured(
             "it is unknown"
         )
     for key, nodes in groups.items():
-        why = not_shown if key is None else _born(evidence, births[nodes[0]])
-        yield _zero_finding(evidence, nodes, severity, f"{why}.")
+        why = not_shown if key is None else _born(context, births[nodes[0]])
+        yield _zero_finding(context, nodes, severity, f"{why}.")
 
 
-def _born(evidence: CheckContext, birth: FirstZero) -> str:
+def _born(context: CheckContext, birth: FirstZero) -> str:
     """Where a gradient became zero, in words for after a colon."""
-    words = evidence.place(birth.node)
+    words = context.place(birth.node)
     came = "a gradient" if not birth.norm else f"a gradient of norm {birth.norm:.3g}"
     if birth.how == "sum":
         return f"the contributions that {words} received add up to zero"
     if birth.how == "hook" and birth.sender is not None:
-        watched = evidence.run is not None and evidence.run.seeds is None
+        watched = context.run is not None and context.run.seeds is None
         also = " or a gradient from outside of this graph" if watched else ""
         return (
-            f"{evidence.words(birth.sender)} passed on {came}, and zeros arrived at {words}. "
+            f"{context.words(birth.sender)} passed on {came}, and zeros arrived at {words}. "
             f"A hook between them{also} made them zero"
         )
     towards = birth.node if birth.towards is None else birth.towards
-    start = f"{words} received {came} and gave {evidence.words(towards)} zeros"
-    custom = custom_function(evidence.captured.nodes[birth.node])
+    start = f"{words} received {came} and gave {context.words(towards)} zeros"
+    custom = custom_function(context.captured.nodes[birth.node])
     if custom is not None and custom.__name__ == "BackwardHookFunction":
         return f"{start}. A backward hook of a module made them zero"
     if custom is not None:
         return f"{start}. The backward of {custom.__name__} made them zero"
-    if _is_empty(evidence, towards):
+    if _is_empty(context, towards):
         return f"{words} took an empty tensor, as of a mask that selects nothing"
-    slopes = None if evidence.run is None else zero_slopes(evidence.captured, evidence.run, birth)
+    slopes = None if context.run is None else zero_slopes(context.captured, context.run, birth)
     if slopes is not None:
         return f"{start}, because {slopes}"
-    seen = evidence.captured.annotations.get(birth.node)
-    is_product = evidence.captured.graph.nodes[birth.node]["op"] == "MulBackward0"
+    seen = context.captured.annotations.get(birth.node)
+    is_product = context.captured.graph.nodes[birth.node]["op"] == "MulBackward0"
     constants = seen.constants if seen is not None and is_product else ()
     if any(isinstance(each.values, (int, float)) and not each.values for each in constants):
         return f"{start}, because it multiplies by 0"
     why = "Its parts cancel out, a factor was zero, or the derivative is zero at its input"
-    is_half = evidence.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
+    is_half = context.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
     if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
         why += (
             f", or it is below {_LEAST_OF_HALF:g}, which torch.float16 rounds to zero: scale the "
@@ -160,34 +158,32 @@ def _born(evidence: CheckContext, birth: FirstZero) -> str:
     return f"{start}. {why}"
 
 
-def _is_empty(evidence: CheckContext, node: int) -> bool:
-    return 0 in (evidence.captured.graph.nodes[node]["shape"] or ())
+def _is_empty(context: CheckContext, node: int) -> bool:
+    return 0 in (context.captured.graph.nodes[node]["shape"] or ())
 
 
-def _zero_finding(
-    evidence: CheckContext, nodes: list[int], severity: Severity, why: str
-) -> Finding:
-    names = [evidence.name(node) for node in nodes]
+def _zero_finding(context: CheckContext, nodes: list[int], severity: Severity, why: str) -> Finding:
+    names = [context.name(node) for node in nodes]
     message = (
         f"The gradient of {list_some(names)} is exactly zero ({len(nodes)} of "
-        f"{plural(len(evidence.leaves), 'leaf', 'leaves')}): {why}"
+        f"{plural(len(context.leaves), 'leaf', 'leaves')}): {why}"
     )
     return make(Finding, "zero", severity, nodes, message, {"parameters": len(nodes)})
 
 
-def _waits(evidence: CheckContext, block: Block, lengths: dict[int, float | None]) -> str | None:
+def _waits(context: CheckContext, block: Block, lengths: dict[int, float | None]) -> str | None:
     """The zero parameter that blocks only until its own first step; None for no such one."""
-    found = (each for each in factors_of(evidence.captured, block) if lengths.get(each))
-    return next((evidence.name(each) for each in found), None)
+    found = (each for each in factors_of(context.captured, block) if lengths.get(each))
+    return next((context.name(each) for each in found), None)
 
 
-def _is_drawn(evidence: CheckContext, block: Block) -> bool | None:
+def _is_drawn(context: CheckContext, block: Block) -> bool | None:
     """Whether the zeros that block are of a random mask; None if unknown."""
-    if block.why.factor is None or evidence.captured.graph.nodes[block.node]["op"] not in _MASKED:
+    if block.why.factor is None or context.captured.graph.nodes[block.node]["op"] not in _MASKED:
         return False
-    seen = evidence.captured.annotations.get(block.node)
+    seen = context.captured.annotations.get(block.node)
     if seen is None:
-        given = evidence.captured.successors[block.node].values()
+        given = context.captured.successors[block.node].values()
         known = [e["argument"] == block.why.factor for edges in given for e in edges.values()]
         return False if block.why.is_weight or any(known) else None
     origins = [each.origin for each in seen.constants if each.tensor is not None]

@@ -66,10 +66,10 @@ def compare(
     given = graphs[0] if len(graphs) == 1 else graphs
     # The labels are already drawn above the graphs.
     found = Names() if names is not None else caller_names(None, "compare", stacklevel, given)
-    subjects = read_graphs(given, names, found, constants)
+    sources = read_graphs(given, names, found, constants)
     if opened:
-        for subject in subjects.values():
-            for node in subject.openable:
-                subject.expand(node)
-    constants = are_small(subjects.values()) if constants is None else constants
-    return CompareWidget._of(subjects, constants)
+        for source in sources.values():
+            for node in source.openable:
+                source.expand(node)
+    constants = are_small(sources.values()) if constants is None else constants
+    return CompareWidget._of(sources, constants)

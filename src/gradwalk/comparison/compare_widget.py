@@ -112,44 +112,44 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     @grad_mode_kept
     def _of(
         cls,
-        subjects: Mapping[str, GraphSource],
+        sources: Mapping[str, GraphSource],
         constants: bool = True,
         errors: Callable[[MemberPlaces], ErrorsModel] | None = None,
         direction: str = "auto",
     ) -> CompareWidget:
         """Match the graphs and watch them.
 
-        ``subjects``: label -> graph, as `gradwalk.comparison.inputs.read_graphs` gives them.
+        ``sources``: label -> graph, as `gradwalk.comparison.inputs.read_graphs` gives them.
         ``errors``: returns how far the numbers of two graphs are apart, when it is known which node
         has which place in ``members``.
         """
         widget: CompareWidget = cls.__new__(cls)
-        widget._arrange(subjects)
+        widget._arrange(sources)
         if errors is not None:
             widget.set_trait("errors", errors(widget._places))
-        widget._columns = widget._columns_of(subjects)
-        passes = LinkedPasses(subjects, widget._places)
+        widget._columns = widget._columns_of(sources)
+        passes = LinkedPasses(sources, widget._places)
         widget._begin(passes, direction=direction, constants=constants)
         return widget
 
-    def _arrange(self, subjects: Mapping[str, GraphSource]) -> None:
+    def _arrange(self, sources: Mapping[str, GraphSource]) -> None:
         """Lay the graphs on top of each other."""
-        graphs = {label: subject.drawn for label, subject in subjects.items()}
+        graphs = {label: source.drawn for label, source in sources.items()}
         self.model = difference(
-            graphs, lambda label, node: subjects[label].model["nodes"][node]["namespace"]
+            graphs, lambda label, node: sources[label].model["nodes"][node]["namespace"]
         )
         united = [node["nodes"] for node in self.model["nodes"]]
         self._places = {
             label: {node[label]: i for i, node in enumerate(united) if node[label] is not None}
-            for label in subjects
+            for label in sources
         }
         self._rows = rows_shown(self.model["leaves"], graphs)
-        self.set_trait("compiled", self._compiled(subjects))
+        self.set_trait("compiled", self._compiled(sources))
 
-    def _columns_of(self, subjects: Mapping[str, GraphSource]) -> dict[str, LeafColumn]:
+    def _columns_of(self, sources: Mapping[str, GraphSource]) -> dict[str, LeafColumn]:
         return {
-            label: LeafColumn(subject, [row["graphs"][label]["node"] for row in self._rows])
-            for label, subject in subjects.items()
+            label: LeafColumn(source, [row["graphs"][label]["node"] for row in self._rows])
+            for label, source in sources.items()
         }
 
     def update(
@@ -189,12 +189,12 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         self._cursors.refuse_while_running("update()")
         given = graphs[0] if len(graphs) == 1 else graphs
         found = Names() if names is not None else caller_names(None, "compare", stacklevel)
-        subjects = read_graphs(given, names, found, self.constants)
+        sources = read_graphs(given, names, found, self.constants)
         with self._change(), self._lock:
-            self._arrange(subjects)
+            self._arrange(sources)
             self.set_trait("errors", None)
-            self._columns = self._columns_of(subjects)
-            self._show_anew(LinkedPasses(subjects, self._places), is_other=True)
+            self._columns = self._columns_of(sources)
+            self._show_anew(LinkedPasses(sources, self._places), is_other=True)
             before.close()
 
     def _turn(self, node: int | str, how: Turn) -> None:
@@ -203,17 +203,17 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         members = self.members[self._read_place(node, how)]
         turned, errors = 0, []
         with self._change(), self._lock:
-            for subject, own in zip(linked.subjects.values(), members, strict=True):
+            for source, own in zip(linked.sources.values(), members, strict=True):
                 if own is not None:
                     try:
-                        getattr(subject, how)(own)
+                        getattr(source, how)(own)
                         turned += 1
                     except ValueError as error:
                         errors.append(error)
             if not turned:
                 raise errors[0]
-            self._arrange(linked.subjects)
-            self._show_anew(LinkedPasses(linked.subjects, self._places), is_other=False)
+            self._arrange(linked.sources)
+            self._show_anew(LinkedPasses(linked.sources, self._places), is_other=False)
 
     def _show_anew(self, linked: LinkedPasses, *, is_other: bool) -> None:
         """Show graphs that have been arranged."""
@@ -276,21 +276,21 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             names is not None,
             read_optimizers(optimizer),
         )
-        return {label: judged(subject, request) for label, subject in linked.subjects.items()}
+        return {label: judged(source, request) for label, source in linked.sources.items()}
 
     def _graphs_shown(self) -> dict[str, Snapshot]:
         self._refresh()
-        subjects = self._open().subjects
-        best = next(iter(subjects.values())).direction
+        sources = self._open().sources
+        best = next(iter(sources.values())).direction
         direction = best if self.direction == "auto" else self.direction
-        chosen = [None] * len(subjects) if self.selected is None else self.members[self.selected]
+        chosen = [None] * len(sources) if self.selected is None else self.members[self.selected]
         return {
-            label: Snapshot(subject, direction, self.constants, node)
-            for (label, subject), node in zip(subjects.items(), chosen, strict=True)
+            label: Snapshot(source, direction, self.constants, node)
+            for (label, source), node in zip(sources.items(), chosen, strict=True)
         }
 
     def _networkx(self, linked: LinkedPasses) -> nx.MultiDiGraph:
-        drawn = {label: subject.drawn for label, subject in linked.subjects.items()}
+        drawn = {label: source.drawn for label, source in linked.sources.items()}
         return united_graph(drawn, self._places)
 
     @property
@@ -304,38 +304,38 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         return [self._cursors]
 
     def _follow(self, linked: LinkedPasses) -> None:
-        for label, subject in linked.subjects.items():
-            subject.follow(self._pass_ended, self._columns[label].begin)
+        for label, source in linked.sources.items():
+            source.follow(self._pass_ended, self._columns[label].begin)
         self._show_panes(linked)
 
     def _show_panes(self, linked: LinkedPasses) -> None:
         members = [list(node["nodes"].values()) for node in self.model["nodes"]]
         self.set_trait("members", members)
-        self.set_trait("passes", [_pass(linked, label) for label in linked.subjects])
-        self.set_trait("details", [None] * len(linked.subjects))
+        self.set_trait("passes", [_pass(linked, label) for label in linked.sources])
+        self.set_trait("details", [None] * len(linked.sources))
         self.set_trait("table", self._table_now())
-        self.set_trait("panes", [self._pane(*each) for each in linked.subjects.items()])
+        self.set_trait("panes", [self._pane(*each) for each in linked.sources.items()])
 
-    def _pane(self, label: str, subject: GraphSource) -> PaneModel:
-        graph: GraphModel = subject.model
+    def _pane(self, label: str, source: GraphSource) -> PaneModel:
+        graph: GraphModel = source.model
         if not self.compiled:
             return {"label": label, "graph": graph}
         # Draw calls in the boxes of their modules, like the operations.
-        drawn = attributes(subject.drawn)
+        drawn = attributes(source.drawn)
         nodes: list[Any] = [
             {**node, "namespace": drawn[i].get("namespace")} if node["kind"] == "call" else node
             for i, node in enumerate(graph["nodes"])
         ]
         return {"label": label, "graph": {**graph, "nodes": nodes}}
 
-    def _compiled(self, subjects: Mapping[str, GraphSource]) -> list[CompiledModel]:
+    def _compiled(self, sources: Mapping[str, GraphSource]) -> list[CompiledModel]:
         found: list[CompiledModel] = []
         reference = self.model["reference"]
         for label, comparison in self.model["comparisons"].items():
             compiled = comparison.get("compiled")
             if compiled is not None:
                 plain = reference if compiled["in"] == label else label
-                both = subjects[plain], subjects[compiled["in"]]
+                both = sources[plain], sources[compiled["in"]]
                 places = self._places[plain], self._places[compiled["in"]]
                 found.append(compiled_model(compiled, *both, places))
         return found
@@ -417,7 +417,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
             self.cursor = found[-1]
 
     def _summary(self, linked: LinkedPasses) -> str:
-        *first, last = map(repr, linked.subjects)
+        *first, last = map(repr, linked.sources)
         common = sum(None not in place for place in self.members)
         return (
             f"{', '.join(first)} and {last}: {common} node{'' if common == 1 else 's'} in common, "
@@ -455,7 +455,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     def _start(self) -> bool:
         linked = self._open()
         self._refresh(describe=False)
-        waiting = [label for label in linked.running if linked.subjects[label].recorded is None]
+        waiting = [label for label in linked.running if linked.sources[label].recorded is None]
         if waiting:
             self._run(linked, waiting, None)
         return bool(waiting)
@@ -475,7 +475,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
                 functools.partial(_pass, linked, label, None if label in news else known),
                 known,
             )
-            for label, known in zip(linked.subjects, self.passes, strict=True)
+            for label, known in zip(linked.sources, self.passes, strict=True)
         ]
         self.set_trait("passes", passes)
         if news:
@@ -488,12 +488,12 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _describe(self, linked: LinkedPasses) -> None:
         place = self.selected
-        members = [None] * len(linked.subjects) if place is None else self.members[place]
+        members = [None] * len(linked.sources) if place is None else self.members[place]
         details: list[DetailsModel | None] = [
             self._parts.build(
-                f"the selected node of {label}", functools.partial(_details, subject, node), None
+                f"the selected node of {label}", functools.partial(_details, source, node), None
             )
-            for (label, subject), node in zip(linked.subjects.items(), members, strict=True)
+            for (label, source), node in zip(linked.sources.items(), members, strict=True)
         ]
         self.set_trait("details", details)
         self.set_trait("table", self._parts.build("the table", self._table_now, self.table))
@@ -511,18 +511,18 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 CompareWidget._lists_own_names = True
 
 
-def _details(subject: GraphSource, node: int | None) -> DetailsModel | None:
-    return None if node is None else subject.details(node)
+def _details(source: GraphSource, node: int | None) -> DetailsModel | None:
+    return None if node is None else source.details(node)
 
 
 def _pass(linked: LinkedPasses, label: str, known: PassModel | None = None) -> PassModel:
     """One of the passes; of one that is known already, whether travelling moves ``.grad`` now."""
     if known is not None:
         return {**known, "transport": linked.transport(label)}
-    subject = linked.subjects[label]
+    source = linked.sources[label]
     return {
-        "state": subject.state(),
-        "steps": subject.steps,
-        "run": subject.run,
+        "state": source.state(),
+        "steps": source.steps,
+        "run": source.run,
         "transport": linked.transport(label),
     }

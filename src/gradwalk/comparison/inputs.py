@@ -48,13 +48,13 @@ def read_graphs(
         for each, output, known in zip(given, outputs, called, strict=True)
     ]
     infer = constants or all(len(captured.graph) <= MOST_SHOWN for captured in plain)
-    subjects: list[GraphSource] = [
+    sources: list[GraphSource] = [
         StaticGraph(captured)
         if isinstance(captured, StaticCapture)
         else LiveGraph(annotate(captured, known, infer=infer, look=infer), known)
         for captured, known in zip(plain, called, strict=True)
     ]
-    return dict(zip(_apart(names_found), subjects, strict=True))
+    return dict(zip(_apart(names_found), sources, strict=True))
 
 
 def _read_labels(graphs: Any) -> tuple[list[str | None], list[Any]]:

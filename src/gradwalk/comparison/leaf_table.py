@@ -24,9 +24,9 @@ MOST_ROWS = 100  # most leaves in the table; leaves that differ come first
 class LeafColumn:
     """The leaves of one graph that the table shows."""
 
-    def __init__(self, subject: GraphSource, nodes: Iterable[int | None]) -> None:
+    def __init__(self, source: GraphSource, nodes: Iterable[int | None]) -> None:
         """Read the current leaves; None in ``nodes`` for one that is in other graphs only."""
-        self._subject = subject
+        self._subject = source
         self._nodes = [node for node in nodes if node is not None]
         self._before: dict[int, FewModel | None] = {}
         self._begun = False

@@ -73,7 +73,7 @@ class LinkedPasses:
     that one gave.
 
     Attributes:
-        subjects: Label -> graph.
+        sources: Label -> graph.
         running: Labels of the graphs that backward runs through: all but static ones, unless there
             is nothing else.
         steps: The passes in one order.
@@ -84,30 +84,30 @@ class LinkedPasses:
 
     def __init__(
         self,
-        subjects: Mapping[str, GraphSource],
+        sources: Mapping[str, GraphSource],
         places: Mapping[str, Mapping[int, int]],
     ) -> None:
         """Link graphs; ``places``: label -> node of it -> its number in all graphs together."""
-        self.subjects = dict(subjects)
-        live = [label for label, each in subjects.items() if each.runs_backward]
-        self.running = live or list(subjects)
+        self.sources = dict(sources)
+        live = [label for label, each in sources.items() if each.runs_backward]
+        self.running = live or list(sources)
         self.steps: list[MergedStep] = []
         self.cursor = 0
         self.changed: set[str] = set()
         self.lent: dict[str, list[str]] = {}
         self._places = places
-        self._cursors = cursors([], len(subjects))
-        self._shown: list[object | None] = [None] * len(subjects)
+        self._cursors = cursors([], len(sources))
+        self._shown: list[object | None] = [None] * len(sources)
 
     @property
     def fault(self) -> str | None:
         """What went wrong while watching, if anything."""
-        return next(filter(None, (each.fault for each in self.subjects.values())), None)
+        return next(filter(None, (each.fault for each in self.sources.values())), None)
 
     def close(self) -> None:
         """Let go of every graph."""
-        for subject in self.subjects.values():
-            subject.close()
+        for source in self.sources.values():
+            source.close()
 
     def take_news(self) -> set[str]:
         """The graphs through which a backward pass has ended since the last call."""
@@ -117,16 +117,16 @@ class LinkedPasses:
 
     def poll(self) -> None:
         """Take note of passes that have ended, and put the cursor to where the passes stand."""
-        self.changed.update(label for label, each in self.subjects.items() if each.poll())
-        shown = [each.recorded for each in self.subjects.values()]
-        passes = zip(self.subjects, shown, self._shown, strict=True)
+        self.changed.update(label for label, each in self.sources.items() if each.poll())
+        shown = [each.recorded for each in self.sources.values()]
+        passes = zip(self.sources, shown, self._shown, strict=True)
         new = {label for label, now, before in passes if now is not before}
         if new:
             self.changed |= new  # a file has its pass from the start
             self._shown = shown
             ran = [
                 [self._places[label][step["node"]] for step in each.steps]
-                for label, each in self.subjects.items()
+                for label, each in self.sources.items()
             ]
             self.steps = merge_steps(ran)
             self._cursors = cursors(self.steps, len(shown))
@@ -135,14 +135,14 @@ class LinkedPasses:
     def recorded_steps(self) -> list[RecordedStep]:
         """Return the merged steps as the first graph that runs each recorded it, by place."""
         own: list[list[RecordedStep]] = []
-        merged_at: list[list[int]] = [[0] for _ in self.subjects]  # own step -> merged step
-        for subject in self.subjects.values():
-            recording = subject.recording
-            own.append(saved_steps(subject.steps) if recording is None else recording.steps)
+        merged_at: list[list[int]] = [[0] for _ in self.sources]  # own step -> merged step
+        for source in self.sources.values():
+            recording = source.recording
+            own.append(saved_steps(source.steps) if recording is None else recording.steps)
         for number, step in enumerate(self.steps, 1):
             for i in step.passes:
                 merged_at[i].append(number)
-        labels, found = list(self.subjects), []
+        labels, found = list(self.sources), []
         own_step = [{number: i for i, number in enumerate(numbers)} for numbers in merged_at]
         for number, step in enumerate(self.steps, 1):
             first = step.passes[0]
@@ -158,7 +158,7 @@ class LinkedPasses:
 
     def transport(self, label: str) -> TransportModel:
         """Whether travelling moves a graph's ``.grad``, and what there is to say about that."""
-        transport = self.subjects[label].transport()
+        transport = self.sources[label].transport()
         if label not in self.running:  # it blocks nobody else
             return {"owned": False, "note": NO_PASS, "blocked": None}
         names = self.lent.get(label)
@@ -169,44 +169,44 @@ class LinkedPasses:
     def seek(self, cursor: int) -> None:
         """Stand after so many steps; every ``.grad`` that the passes own moves along."""
         self.cursor = cursor
-        for subject, wanted in zip(self.subjects.values(), self._cursors[cursor], strict=True):
-            subject.seek(wanted)
+        for source, wanted in zip(self.sources.values(), self._cursors[cursor], strict=True):
+            source.seek(wanted)
 
     def run(self, labels: Collection[str], gradient: Any, **asked: Any) -> None:
         """Run the real backward of some graphs to the end; ``gradient`` may be by label."""
         self.seek(0)
-        shared = shared_tensors(self.subjects.values())
+        shared = shared_tensors(self.sources.values())
         done = False
         try:
-            for (label, subject), lent in zip(self.subjects.items(), shared, strict=True):
+            for (label, source), lent in zip(self.sources.items(), shared, strict=True):
                 if label in labels:
                     start = gradient.get(label) if isinstance(gradient, Mapping) else gradient
                     self.changed.add(label)
-                    self.lent[label] = self._run_one(subject, lent, gradient=start, **asked)
+                    self.lent[label] = self._run_one(source, lent, gradient=start, **asked)
             done = True
         finally:
             self.poll()
             self.seek(len(self.steps) if done else 0)
 
     def _run_one(
-        self, subject: GraphSource, lent: Iterable[torch.Tensor], **asked: Any
+        self, source: GraphSource, lent: Iterable[torch.Tensor], **asked: Any
     ) -> list[str]:
         """Run one of them, back at its start afterwards; the names of what it leaves to others."""
         with ExitStack() as pauses:  # other graphs may hold some of the same nodes
-            for other in self.subjects.values():
-                if other is not subject:
+            for other in self.sources.values():
+                if other is not source:
                     pauses.enter_context(other.paused())
-            subject.backward(**asked)
-        subject.poll()
-        subject.seek(0)
-        assert subject.grads is not None
-        return [timeline.name for timeline in subject.grads.release_grads(lent)]
+            source.backward(**asked)
+        source.poll()
+        source.seek(0)
+        assert source.grads is not None
+        return [timeline.name for timeline in source.grads.release_grads(lent)]
 
     def _where(self) -> int:
         """Return the common step of the passes whose cursors are not at their end; else the end."""
         held = [
             (i, each.cursor)
-            for i, each in enumerate(self.subjects.values())
+            for i, each in enumerate(self.sources.values())
             if each.grads is not None and (each.cursor < len(each.steps) or _stopped(each))
         ]
         reached = (all(places[i] <= cursor for i, cursor in held) for places in self._cursors)
@@ -221,16 +221,16 @@ def _about_lent(names: list[str]) -> str:
     )
 
 
-def _stopped(subject: GraphSource) -> bool:
-    return subject.run is not None and subject.run["ended"] == "stopped"
+def _stopped(source: GraphSource) -> bool:
+    return source.run is not None and source.run["ended"] == "stopped"
 
 
-def shared_tensors(subjects: Iterable[GraphSource]) -> list[list[torch.Tensor]]:
+def shared_tensors(sources: Iterable[GraphSource]) -> list[list[torch.Tensor]]:
     """For each graph, the tensors that an earlier one accumulates into as well."""
     seen: set[int] = set()
     found: list[list[torch.Tensor]] = []
-    for subject in subjects:
-        own = subject.accumulated()
+    for source in sources:
+        own = source.accumulated()
         found.append([tensor for tensor in own if id(tensor) in seen])
         seen.update(map(id, own))
     return found

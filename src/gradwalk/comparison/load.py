@@ -69,11 +69,11 @@ def load(
         if error.name != "torch":
             raise
         return SavedFile(graphs)  # type: ignore[return-value]
-    saved = opened.subject.saved
+    saved = opened.source.saved
     how: dict[str, Any] = {"direction": saved["direction"], "constants": saved["constants"]}
     if len(graphs) > 1:
-        return CompareWidget._of({label: each.subject for label, each in graphs.items()}, **how)
-    widget = GraphWidget._of(opened.subject, **how)
+        return CompareWidget._of({label: each.source for label, each in graphs.items()}, **how)
+    widget = GraphWidget._of(opened.source, **how)
     widget.selected = saved["selected"]
     if saved["inner"]:
         widget.inner = saved["inner"]

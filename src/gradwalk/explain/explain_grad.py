@@ -157,7 +157,7 @@ x.requires_grad_() before the forward pass.
         raise TypeError(
             "explain_grad() was given a widget and more. Pass only the widget whose graph has it."
         )
-    if isinstance(tensor, str) and widget is not None and widget._shown().subject.autograd is None:
+    if isinstance(tensor, str) and widget is not None and widget._shown().source.autograd is None:
         sentence = widget._shown().explain(tensor)
         return Explanation._of(sentence, "saved", tensor=tensor)
     names = caller_names(None, "explain_grad", stacklevel)
@@ -175,14 +175,14 @@ x.requires_grad_() before the forward pass.
 
 
 def _graph_shown(widget: _Showing, names: Names) -> LossGraph:
-    subject = widget._shown().subject
-    if subject.autograd is None:  # a static graph, or one opened from a file
+    source = widget._shown().source
+    if source.autograd is None:  # a static graph, or one opened from a file
         raise TypeError(
             "explain_grad() was given a widget without live tensors: it shows a file or a static "
             "graph. Pass the name of a leaf, as in explain_grad('net.weight', widget)."
         )
-    run = None if subject.recording is None else subject.recording.run
-    graph = graph_of(subject.autograd, run)
+    run = None if source.recording is None else source.recording.run
+    graph = graph_of(source.autograd, run)
     return replace(graph, gathered=names.leaves_of_parameters())
 
 

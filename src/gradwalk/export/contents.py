@@ -82,52 +82,52 @@ def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED
 
 def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
     """Collect the contents of the file; ``source``: whether to include lines of the program."""
-    subject = shown.subject
-    total = len(subject.drawn)
+    origin = shown.source
+    total = len(origin.drawn)
     every = total <= MOST_AT_EVERY_CURSOR
-    details = _details(subject, min(total, most), every)
+    details = _details(origin, min(total, most), every)
     findings = shown.findings
     if findings is None:
-        findings = finding_models(subject.findings())
-    network = beyond_drawn(graph_to_data(subject.drawn))
-    if not subject.model["checkpoints"]:  # nothing describes the regions that nodes are in
+        findings = finding_models(origin.findings())
+    network = beyond_drawn(graph_to_data(origin.drawn))
+    if not origin.model["checkpoints"]:  # nothing describes the regions that nodes are in
         for node in network["nodes"]:
             if node.get("checkpoint") is not None:
                 node["checkpoint"] = None
     saved: SavedGraphModel = {
         "format": FORMAT,  # type: ignore[typeddict-item]
         "version": VERSION,
-        "graph": subject.model,
+        "graph": origin.model,
         "network": network,  # type: ignore[typeddict-item]
-        "dtypes": dtypes_model(subject.drawn),
-        "overlays": list(subject.overlays),
-        "watched": subject.is_watched,
-        "memory": subject.memory(),
+        "dtypes": dtypes_model(origin.drawn),
+        "overlays": list(origin.overlays),
+        "watched": origin.is_watched,
+        "memory": origin.memory(),
         "findings": findings,
         "direction": shown.direction,  # type: ignore[typeddict-item]
         "constants": shown.constants,
         "selected": shown.selected,
-        "cursor": subject.cursor,
+        "cursor": origin.cursor,
         "inner": shown.inner,
-        "state": subject.state(),
-        "steps": subject.steps,
-        "run": subject.run,
-        "transport": subject.reopened(),
+        "state": origin.state(),
+        "steps": origin.steps,
+        "run": origin.run,
+        "transport": origin.reopened(),
         "details": [*details, *[None] * (total - len(details))],
-        "undetailed": undetailed(subject.drawn, len(details)) if len(details) < total else None,
+        "undetailed": undetailed(origin.drawn, len(details)) if len(details) < total else None,
         "all_cursors": every,
     }
     return saved if source else without_source(saved)
 
 
-def _details(subject: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
+def _details(source: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
     """Return, per node, its details at the start, then each change with its cursor."""
-    details = subject.details_reader()
+    details = source.details_reader()
     if every:
-        end = len(subject.steps)
-        is_over = subject.cursor == end
+        end = len(source.steps)
+        is_over = source.cursor == end
         return [
-            _stages(details, node, subject.changes(node), end if is_over else None)
+            _stages(details, node, source.changes(node), end if is_over else None)
             for node in range(nodes)
         ]
     now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))

@@ -77,7 +77,7 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 
 def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = None) -> str:
     """Return an interactive page; ``shared``: the file of `shared_script`, None to include it."""
-    graph = shown.subject.graph
+    graph = shown.source.graph
     nodes, edges = len(graph), graph.number_of_edges()
     counts = f"{plural(nodes, 'node')}, {plural(edges, 'edge')}"
     kind = "Static" if graph.graph.get("static") else "Autograd"
@@ -93,7 +93,7 @@ def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = 
         policy=policy,
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
-        text=html.escape(text_tree(graph, _MOST_LINES, shown.subject.model)),
+        text=html.escape(text_tree(graph, _MOST_LINES, shown.source.model)),
         model=base64.b64encode(packed_graph(shown, source)).decode("ascii"),
         script=script,
     )

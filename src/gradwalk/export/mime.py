@@ -19,8 +19,8 @@ _PLAIN, _SVG = "text/plain", "image/svg+xml"
 
 def text_of(title: str, shown: Snapshot) -> str:
     """Return a graph as a tree of at most 200 lines below a title."""
-    subject = shown.subject
-    return f"{title}\n{text_tree(subject.graph, MOST_LINES, subject.model)}"
+    source = shown.source
+    return f"{title}\n{text_tree(source.graph, MOST_LINES, source.model)}"
 
 
 def with_fallbacks(bundle: Any, title: str, shown: Snapshot) -> Any:
@@ -29,7 +29,7 @@ def with_fallbacks(bundle: Any, title: str, shown: Snapshot) -> Any:
     if data is None:
         return bundle
     data[_PLAIN] = text_of(title, shown)
-    if still.is_installed() and len(shown.subject.drawn) <= MOST_DRAWN:
+    if still.is_installed() and len(shown.source.drawn) <= MOST_DRAWN:
         # "auto" would follow the reader's system rather than the page, which is usually white.
         try:
             data[_SVG] = export.draw(shown, "light", whole=True)

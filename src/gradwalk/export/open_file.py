@@ -33,14 +33,14 @@ It returns the graph, and what the user should know about the files.
 class OpenedFile:
     """A graph from a file, from which pages and pictures are made without a widget."""
 
-    subject: SavedGraph  # the graph
+    source: SavedGraph  # the graph
     notes: list[str]  # sentences about the files, for the user
 
     def _shown(self) -> Snapshot:
         """Return what was shown when it was saved."""
-        saved = self.subject.saved
+        saved = self.source.saved
         return Snapshot(
-            self.subject,
+            self.source,
             saved["direction"],
             saved["constants"],
             saved["selected"],
@@ -66,10 +66,10 @@ class SavedFile:
         if len(self.graphs) > 1:
             raise ImportError("to_json() of a comparison needs torch. Install it.")
         (only,) = self.graphs.values()
-        return only.subject.to_networkx()
+        return only.source.to_networkx()
 
     def __repr__(self) -> str:
-        sizes = [size_of(each.subject.to_networkx()) for each in self.graphs.values()]
+        sizes = [size_of(each.source.to_networkx()) for each in self.graphs.values()]
         return f"SavedFile({'; '.join(sizes)}: to_html() and pictures; a widget needs torch)"
 
     def __getattr__(self, name: str) -> NoReturn:

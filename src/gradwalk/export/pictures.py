@@ -343,7 +343,7 @@ def to_json(self: ShowsGraphs, *, source: bool = True) -> str:
         ['PowBackward0', 'AccumulateGrad']
     """
     shown = self._graphs_shown()
-    drawn = [each.subject.drawn for each in shown.values()]
+    drawn = [each.source.drawn for each in shown.values()]
     data = graph_to_data(drawn[0] if len(drawn) == 1 else self.to_networkx())
     if not source:
         for node in data["nodes"]:
@@ -423,21 +423,21 @@ def draw(shown: Snapshot, theme: str, whole: bool, width: float | None = None, *
         _check_positive("width", width, 800)
     if not isinstance(theme, str) or theme not in THEMES:
         raise ValueError(f"theme was given {theme!r}; it is one of {', '.join(map(repr, THEMES))}.")
-    subject = shown.subject
+    source = shown.source
     return still.draw_svg(
-        subject.model,
+        source.model,
         theme=theme,
         whole=bool(whole),
         width=width,
         direction=shown.direction,
         constants=shown.constants,
         selected=shown.selected,
-        overlays=list(subject.overlays),
-        memory=subject.memory() if subject.model["plan"] is not None else None,
-        state=subject.state(),
-        steps=subject.steps,
-        run=subject.run,
-        cursor=subject.cursor,
+        overlays=list(source.overlays),
+        memory=source.memory() if source.model["plan"] is not None else None,
+        state=source.state(),
+        steps=source.steps,
+        run=source.run,
+        cursor=source.cursor,
         inner=shown.inner,
         **more,
     )
@@ -445,7 +445,7 @@ def draw(shown: Snapshot, theme: str, whole: bool, width: float | None = None, *
 
 def shown_graph(shown: Snapshot) -> GraphModel:
     """The wire model of what is drawn: without constants and cuts where they are hidden."""
-    graph = shown.subject.model
+    graph = shown.source.model
     if shown.constants:
         return graph
     nodes = [node for node in graph["nodes"] if node["kind"] in {"op", "leaf", "call"}]

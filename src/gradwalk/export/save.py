@@ -93,12 +93,12 @@ def save(
             )
         return write_file(path, _contents_of(shown._graphs_shown(), source, stage), "save")
     called = caller_names(names, "save", stacklevel)
-    subject = read_source((shown,), called, "save", named=names is not None)
+    origin = read_source((shown,), called, "save", named=names is not None)
     try:
-        snapshot = Snapshot(subject, subject.direction, subject.size <= MOST_SHOWN)
+        snapshot = Snapshot(origin, origin.direction, origin.size <= MOST_SHOWN)
         return write_file(path, _contents(snapshot, source, stage), "save")
     finally:
-        subject.close()
+        origin.close()
 
 
 def _contents_of(shown: Mapping[str, Snapshot], source: bool, stage: int | None) -> bytes:
@@ -113,7 +113,7 @@ def _contents_of(shown: Mapping[str, Snapshot], source: bool, stage: int | None)
 
 def _contents(shown: Snapshot, source: bool, stage: int | None) -> bytes:
     """The file's content: the graph, and in distributed training this rank's part."""
-    rank = shown.subject.rank()
+    rank = shown.source.rank()
     if stage is not None and (rank is None or read_int(stage, "stage was given ", _STAGE) < 0):
         raise ValueError(f"save() was given stage={stage!r}. {_STAGE}")
     graph = packed_graph(shown, source, _most_detailed(rank))

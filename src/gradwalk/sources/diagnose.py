@@ -79,12 +79,12 @@ def diagnose(
     )
     only: Any = outputs[0] if len(outputs) == 1 else None
     if isinstance(only, TakesSnapshots):
-        subject = only._shown().subject
+        source = only._shown().source
     else:
-        subject = read_source(outputs, request.called, "diagnose", infer=False)
-        if isinstance(subject, LiveGraph) and subject.recording is None:
-            subject.recording = known_pass(subject.captured)
-    return judged(subject, request)
+        source = read_source(outputs, request.called, "diagnose", infer=False)
+        if isinstance(source, LiveGraph) and source.recording is None:
+            source.recording = known_pass(source.captured)
+    return judged(source, request)
 
 
 def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
@@ -101,9 +101,9 @@ def read_optimizers(given: Any) -> Sequence[torch.optim.Optimizer]:
     return several
 
 
-def judged(subject: GraphSource, request: DiagnosisRequest) -> list[Finding]:
+def judged(source: GraphSource, request: DiagnosisRequest) -> list[Finding]:
     """Return the findings of `diagnose` for a source; raise ValueError for a static graph."""
-    made_by = subject.graph.graph.get("made_by")
+    made_by = source.graph.graph.get("made_by")
     if made_by is not None:
         raise ValueError(f"diagnose() looks at gradients. {no_backward(made_by)}")
-    return subject.findings(request)
+    return source.findings(request)

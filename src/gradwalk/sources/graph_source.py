@@ -41,9 +41,9 @@ def read_constants(constants: Any) -> bool | None:
     return constants
 
 
-def are_small(subjects: Iterable[GraphSource]) -> bool:
+def are_small(sources: Iterable[GraphSource]) -> bool:
     """Return whether constants are drawn by default: they would hide the rest of a large graph."""
-    return all(subject.size <= MOST_SHOWN for subject in subjects)
+    return all(source.size <= MOST_SHOWN for source in sources)
 
 
 class DiagnosisRequest(NamedTuple):
@@ -59,7 +59,7 @@ class DiagnosisRequest(NamedTuple):
 class Snapshot:
     """The state that a widget shows, from which pictures, pages and files are made."""
 
-    subject: GraphSource  # the graph, its pass and its cursor
+    source: GraphSource  # the graph, its pass and its cursor
     direction: str  # the direction of gradients in the drawing
     constants: bool  # whether operands that need no grad are drawn
     selected: int | None = None  # the id of the selected node, or None
@@ -72,7 +72,7 @@ class Snapshot:
         """Explain the ``.grad`` of each leaf of a name, a line for each; ValueError without any."""
         leaves = {
             node: data["name"]
-            for node, data in self.subject.drawn.nodes(data=True)
+            for node, data in self.source.drawn.nodes(data=True)
             if data["kind"] == "leaf" and data["name"] is not None
         }
         found = [node for node, called in leaves.items() if called == name]
@@ -84,7 +84,7 @@ class Snapshot:
                 f"explain_grad() was given {name!r}, which does not name a leaf of this graph. "
                 + (listed if names else "No leaf of it has a name.")
             )
-        details = (self.subject.details(node) for node in found)
+        details = (self.source.details(node) for node in found)
         return "\n".join(each["explained"] or each["about"] for each in details)
 
 

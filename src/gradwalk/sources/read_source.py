@@ -63,9 +63,9 @@ def read_source(
         if infer is None:
             infer = len(plain.nodes) <= MOST_INFERRED
         captured = annotate(plain, called, infer=infer)
-        subject = LiveGraph(captured, called, max_bytes)
-    subject.recording = recording or _seen_before(captured)
-    return subject
+        source = LiveGraph(captured, called, max_bytes)
+    source.recording = recording or _seen_before(captured)
+    return source
 
 
 def _seen_before(captured: Annotated) -> RecordedPass | None:

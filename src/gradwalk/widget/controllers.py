@@ -14,7 +14,7 @@ _W = TypeVar("_W")
 Turn = Literal["expand", "collapse"]
 
 
-class Subject(Protocol):
+class WidgetSource(Protocol):
     """The contents of a widget: a graph, or several with their passes linked."""
 
     @property

@@ -31,10 +31,10 @@ from ..schema.json_values import well_formed
 from ..sources.graph_source import Snapshot
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept, unseen
-from .controllers import Controller, State, Subject, Turn
+from .controllers import Controller, State, Turn, WidgetSource
 from .traits import Constants, Cursor, Direction, OwnNames, reacts
 
-_T = TypeVar("_T", bound=Subject)
+_T = TypeVar("_T", bound=WidgetSource)
 
 _STATE_LOCK = threading.RLock()  # passes end in any thread; held for one assignment
 

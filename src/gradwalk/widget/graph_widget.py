@@ -169,16 +169,16 @@ class GraphWidget(GraphTraits):
         named = names is not None
         with collector_paused():
             found = caller_names(names, "GraphWidget", stacklevel)
-            subject = read_source(outputs, found, "GraphWidget", named=named, **self._read_as)
+            source = read_source(outputs, found, "GraphWidget", named=named, **self._read_as)
             if constants is None:
-                constants = are_small([subject])
-            self._begin(subject, direction=direction or subject.direction, constants=constants)
+                constants = are_small([source])
+            self._begin(source, direction=direction or source.direction, constants=constants)
 
     @classmethod
-    def _of(cls, subject: GraphSource, **shown: Any) -> GraphWidget:
+    def _of(cls, source: GraphSource, **shown: Any) -> GraphWidget:
         """Make a widget of something that has been read already."""
         widget: GraphWidget = cls.__new__(cls)
-        widget._begin(subject, **shown)
+        widget._begin(source, **shown)
         return widget
 
     def _make_controllers(self) -> Sequence[Controller[Any]]:

@@ -37,23 +37,23 @@ def loss_of(program, inputs):
 def recorded(loss, names):
     """A graph with a recorded pass, and all its compiled code open."""
     recording = record(loss, names=names if isinstance(names, torch.nn.Module) else None)
-    subject = read_source((recording,), Names(), "capture")
-    for node in subject.openable:
-        subject.expand(node)
-    return subject
+    source = read_source((recording,), Names(), "capture")
+    for node in source.openable:
+        source.expand(node)
+    return source
 
 
-def arrived(subject, call, group):
+def arrived(origin, call, group):
     """The gradients that come to a call from outside of its group."""
-    drawn, opening = subject.drawn, subject._opening
+    drawn, opening = origin.drawn, origin._opening
     found = []
     for source, _, edge in drawn.in_edges(call, data=True):
         if edge.get("kind") != "gradient" or source in group:
             continue
         if source == drawn.nodes[call]["inside"]:
-            kept = subject.recording.run.steps[source].grad_outputs[edge["arg_nr"]]
+            kept = origin.recording.run.steps[source].grad_outputs[edge["arg_nr"]]
         else:
-            kept = opening.given(opening.places[source], subject.recording, edge["arg_nr"])
+            kept = opening.given(opening.places[source], origin.recording, edge["arg_nr"])
         if kept is not None and kept.tensor is not None:
             found.append(kept.tensor)
     return found

@@ -403,11 +403,11 @@ def test_a_comparison_does_not_open_with_the_widget_that_it_was_made_of():
     widgets = [GraphWidget(loss, names={"scale": scale}) for loss in losses]
     for widget in widgets:
         widget.backward()
-    subjects = list(compare_numerics(*widgets).widget._source.subjects.values())
-    graph = subjects[0].model
-    details = [subjects[0].details(node["id"]) for node in graph["nodes"]]
+    sources = list(compare_numerics(*widgets).widget._source.sources.values())
+    graph = sources[0].model
+    details = [sources[0].details(node["id"]) for node in graph["nodes"]]
     assert any(each["kind"] == "constant" for each in details)
     for widget in widgets:
         widget.expand(widget._openable[0])
-    assert subjects[0].model == graph
-    assert [subjects[0].details(node["id"]) for node in graph["nodes"]] == details
+    assert sources[0].model == graph
+    assert [sources[0].details(node["id"]) for node in graph["nodes"]] == details

@@ -64,7 +64,7 @@ def are_true(loss):
     before = look(widget)
     loss.backward()
     told = []
-    nodes = widget._shown().subject.captured.nodes
+    nodes = widget._shown().source.captured.nodes
     for details, first in zip(look(widget), before, strict=True):
         if details["op"] not in (
             "_ToTorchTensorBackward", "_FromTorchTensorBackward", "RedistributeBackward"

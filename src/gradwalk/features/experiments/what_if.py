@@ -207,8 +207,8 @@ def _read_run(outputs: tuple[Any, ...], names: Names) -> tuple[Capture, Recorded
         recorded: RecordedPass | None = given._pass
         captured: Capture | None = given._pass.captured
     elif isinstance(given, TakesSnapshots):
-        subject = given._shown().subject
-        recorded, captured = subject.recording, subject.autograd
+        source = given._shown().source
+        recorded, captured = source.recording, source.autograd
     else:
         return capture_nodes(read_outputs(outputs, "what_if"), names), None
     if captured is None:

@@ -223,8 +223,8 @@ def widget_of(failed: FailedCall, names: Names, text: str) -> GraphWidget:
         called = type(failed.call or "call", (_FailedFunction,), {})
         output = called.apply(*(each._tensor for each in failed.inputs))  # type: ignore[attr-defined]
         captured = capture_nodes(read_outputs((output,), "last_failure"), names)
-        subject = FailedGraph(annotate(captured, names, infer=True), names, failed, text)
-    return GraphWidget._of(subject, direction=subject.direction, constants=True)
+        source = FailedGraph(annotate(captured, names, infer=True), names, failed, text)
+    return GraphWidget._of(source, direction=source.direction, constants=True)
 
 
 class _FailedFunction(torch.autograd.Function):

@@ -42,15 +42,15 @@ _seen: dict[str, set[Number]] = {}
 """Container, in words -> the graphs in it when `held_findings` searched the last time."""
 
 
-def held_findings(evidence: CheckContext) -> Iterator[Finding]:
+def held_findings(context: CheckContext) -> Iterator[Finding]:
     """Yield a finding for each container that holds graphs of earlier iterations."""
     global not_before  # noqa: PLW0603
     start = time.monotonic()
     if start < not_before:
         return
-    own = {number_of(evidence.captured.nodes[node]) for node, _ in evidence.captured.roots}
+    own = {number_of(context.captured.nodes[node]) for node, _ in context.captured.roots}
     latest = max((number or 0 for _, number in own), default=0)
-    names = replace(evidence.called, edges={}, tensors={})
+    names = replace(context.called, edges={}, tensors={})
     with collector_paused():
         groups = [each for each in held_graphs(names, without=own) if _is_kept(each, latest)]
         not_before = time.monotonic() + _SHARE * (time.monotonic() - start)
@@ -59,7 +59,7 @@ def held_findings(evidence: CheckContext) -> Iterator[Finding]:
             if len(group.graphs) >= (_FEWEST if _has_run(group) else _FEWEST_PENDING) and (
                 steps or _share_leaves(group)
             ):
-                yield _finding(group, [node for node, _ in evidence.captured.roots], steps)
+                yield _finding(group, [node for node, _ in context.captured.roots], steps)
         _seen.clear()
         _seen.update((group.key, _numbers(group)) for group in groups)
 

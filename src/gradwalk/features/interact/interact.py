@@ -239,11 +239,11 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
                 # again. The function's own garbage is collected as usual.
                 paused.enter_context(collector_paused())
                 names = names_among({**variables, **leaves})
-                subject = read_source((only_tensors(result),), names, self._called)
+                source = read_source((only_tensors(result),), names, self._called)
             except BaseException:
                 put_back()
                 raise
-            self._show(subject)
+            self._show(source)
             self.kwargs, self.result, self.leaves = values, result, leaves
             self._state, self._draws = state, draws
             before, self._kind = self._kind, kind
@@ -251,13 +251,13 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             self._say(None if before in (None, kind) else changed)
             assert self.widget is not None
             with self.widget._change():
-                self._backward(subject)
-                self.widget.set_trait("_number_inputs", self._number_inputs(subject))
+                self._backward(source)
+                self.widget.set_trait("_number_inputs", self._number_inputs(source))
 
-    def _backward(self, subject: GraphSource) -> None:
+    def _backward(self, source: GraphSource) -> None:
         """Run backward, unless there is nothing to start from: then a sentence says so."""
         assert self.widget is not None
-        blocked = subject.transport()["blocked"]
+        blocked = source.transport()["blocked"]
         if blocked is not None:
             self._say(blocked)
             return
@@ -265,12 +265,12 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
     def _undo(self) -> Callable[[], None]:
         """Undo the last pass in every ``.grad``, so that a model's gradients do not add up."""
-        subject = None if self.widget is None else self.widget._open()
-        if subject is None or not subject.transport()["owned"]:
+        source = None if self.widget is None else self.widget._open()
+        if source is None or not source.transport()["owned"]:
             return lambda: None
-        cursor = subject.cursor
-        subject.seek(0)
-        return lambda: subject.seek(cursor)
+        cursor = source.cursor
+        source.seek(0)
+        return lambda: source.seek(cursor)
 
     def _read(
         self, values: dict[str, Any], dtype: torch.dtype | None = None
@@ -283,14 +283,14 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         leaves = {name: leaf for name, leaf in found.items() if leaf is not None}
         return leaves, {**values, **leaves}
 
-    def _show(self, subject: GraphSource) -> None:
+    def _show(self, source: GraphSource) -> None:
         if self.widget is None:
-            constants = are_small([subject])
-            self.widget = GraphWidget._of(subject, direction=subject.direction, constants=constants)
+            constants = are_small([source])
+            self.widget = GraphWidget._of(source, direction=source.direction, constants=constants)
             inputs = NumberInputs(self.widget, self._turned)
             self.widget._controllers = [*self.widget._controllers, inputs]
         else:
-            self.widget._updates.replace(subject)
+            self.widget._updates.replace(source)
 
     def _say(self, sentence: str | None) -> None:
         self.error = sentence
@@ -306,11 +306,11 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             "The picture shows the last call that worked."
         )
 
-    def _number_inputs(self, subject: GraphSource) -> list[NumberInputModel]:
+    def _number_inputs(self, source: GraphSource) -> list[NumberInputModel]:
         """The numbers of leaves, which can be set in the picture."""
         return [
             number_input(node["id"], name, at, control, self._steps.get(name))
-            for node in subject.model["nodes"]
+            for node in source.model["nodes"]
             if node["kind"] == "leaf" and (name := node["name"]) in self.leaves
             for at, control in numbers_of(self.controls.get(name))
         ]

@@ -58,7 +58,7 @@ class ReadClass:
 class Expressions:
     """A function being read: where in it we are, and which of its names stand for modules."""
 
-    of: ReadClass  # the state shared with the other functions of the class
+    shared: ReadClass  # the state shared with the other functions of the class
     function: Any  # the function
     owner: type | None = None  # the class of a method
     callers: tuple[str, ...] = ()  # the names of the functions around it
@@ -78,8 +78,8 @@ class Expressions:
     def _add(
         self, name: str | None, *, refs: Sequence[str] = (), given: Sequence[str] = ()
     ) -> None:
-        self.of.steps += 1
-        if self.of.steps > MOST_STEPS:
+        self.shared.steps += 1
+        if self.shared.steps > MOST_STEPS:
             raise ValueError
         self.steps.append(Step(name, tuple(refs), tuple(given), self.loops, self.branches))
 
@@ -124,7 +124,7 @@ class Expressions:
     @contextlib.contextmanager
     def _loop(self) -> Iterator[None]:
         before = self.loops
-        self.loops = (*before, self.of.number())
+        self.loops = (*before, self.shared.number())
         yield
         self.loops = before
 
@@ -216,7 +216,7 @@ class Expressions:
 
     def on_ifexp(self, node: ast.IfExp) -> None:
         test = self._condition(node.test)
-        number, before = self.of.number(), self.branches
+        number, before = self.shared.number(), self.branches
         for side, part in ((True, node.body), (False, node.orelse)):
             self.branches = (*before, Branch(number, side, False, test))
             self._visit(part)
@@ -280,26 +280,26 @@ class Expressions:
             self._call_below(refs, values, given)
         elif is_super:
             assert isinstance(called, ast.Attribute)
-            self._inline(self._inherited(called.attr), self.of.cls, values, given)
+            self._inline(self._inherited(called.attr), self.shared.cls, values, given)
         else:
             ending = "_" if any(each.arg == "inplace" for each in node.keywords) else ""
             self._call_other(called, ending, values, given)
 
     def _inherited(self, name: str) -> Any:
         """What ``super()`` gives in this method."""
-        mro = self.of.cls.__mro__
+        mro = self.shared.cls.__mro__
         own = [any(each is self.function for each in vars(cls).values()) for cls in mro]
         at = own.index(True) if True in own else len(mro)
         return next((vars(cls)[name] for cls in mro[at + 1 :] if name in vars(cls)), None)
 
     def _call_below(self, refs: tuple[str, ...], values: list[Any], given: Sequence[str]) -> None:
         ref = refs[0]
-        method = inspect.getattr_static(self.of.cls, ref, None) if "." not in ref else None
+        method = inspect.getattr_static(self.shared.cls, ref, None) if "." not in ref else None
         if isinstance(method, staticmethod):
             self._inline(method.__func__, None, values, given)
         elif callable(method):
             if not hasattr(nn.Module, ref):
-                self._inline(method, self.of.cls, values, given)
+                self._inline(method, self.shared.cls, values, given)
         elif not ref.endswith("_"):  # a buffer that is changed in place makes no node
             self._add(None, refs=refs, given=given)
 
@@ -353,7 +353,7 @@ class Expressions:
         callers = (*self.callers, name)
         now = known, self.loops, self.branches
         try:
-            read = type(self)(self.of, inner, owner, callers, *now).read()
+            read = type(self)(self.shared, inner, owner, callers, *now).read()
         except Exception:  # there may be no source, and objects of the user may raise anything
             self._add(ANYTHING, given=given)
             return
@@ -492,7 +492,7 @@ class _Function(Expressions):
 
     def on_if(self, node: ast.If) -> None:
         test = self._condition(node.test)
-        number, before = self.of.number(), self.branches
+        number, before = self.shared.number(), self.branches
         for side, body in ((True, node.body), (False, node.orelse)):
             leaves = bool(body) and isinstance(body[-1], self._leaving)
             self.branches = (*before, Branch(number, side, leaves, test))

@@ -56,10 +56,10 @@ def describe_difference(op: str, differs: dict[str, tuple[Any, Any]]) -> str:
 
 def _given(known: RunNumbers, node: int) -> dict[str, Any]:
     """The arguments without gradient that a node saved."""
-    live = known.subject.autograd
+    live = known.source.autograd
     if live is None:
         return {}
-    op = known.subject.graph.nodes[node]["op"]
+    op = known.source.graph.nodes[node]["op"]
     names = call_arguments(op) | {_DRAWN.get(op, "")}
     return {
         saved.name: saved.value
@@ -74,7 +74,7 @@ def _epsilon(known: RunNumbers, node: int) -> float:
 
     That is a layer norm's, and from torch 2.14 on a group norm's.
     """
-    live, op = known.subject.autograd, known.subject.graph.nodes[node]["op"]
+    live, op = known.source.autograd, known.source.graph.nodes[node]["op"]
     if live is None or op not in ("NativeLayerNormBackward0", "NativeGroupNormBackward0"):
         return math.nan
     saved = {each.name: each.value for each in read_saved(live.nodes[node]) if not each.changed}
@@ -133,11 +133,11 @@ class Aligned:
 
     def __init__(self, here: RunNumbers, there: RunNumbers, pairs: Mapping[int, int]) -> None:
         self.here, self.there, self.pairs = here, there, pairs
-        order = read_side(here.subject.graph).order
+        order = read_side(here.source.graph).order
         self.order = [node for node in order if node in pairs]
         self._taken = set(pairs.values())
-        self._here = _inputs(here.subject.graph, set(pairs))
-        self._there = _inputs(there.subject.graph, self._taken)
+        self._here = _inputs(here.source.graph, set(pairs))
+        self._there = _inputs(there.source.graph, self._taken)
 
     def swapped(self) -> Aligned:
         """Return the same alignment with the two graphs swapped."""
@@ -150,7 +150,7 @@ class Aligned:
 
     def unmatched(self) -> tuple[list[int], list[int]]:
         """Return the unmatched nodes of each graph, ascending."""
-        here, there = self.here.subject.graph, self.there.subject.graph
+        here, there = self.here.source.graph, self.there.source.graph
         return sorted(set(here) - self.pairs.keys()), sorted(set(there) - self._taken)
 
     def inputs(self, node: int) -> dict[int, int]:
@@ -164,11 +164,11 @@ class Aligned:
 
     def is_aligned(self, node: int) -> bool:
         """Return whether all inputs of a node match directly, with equal shapes."""
-        here = successors(self.here.subject.graph)[node]
-        there = successors(self.there.subject.graph)[self.pairs[node]]
+        here = successors(self.here.source.graph)[node]
+        there = successors(self.there.source.graph)[self.pairs[node]]
         is_direct = self.pairs.keys() >= here.keys() and self._taken >= there.keys()
         inputs = self.inputs(node)
-        mine, theirs = self.here.subject.graph.nodes, self.there.subject.graph.nodes
+        mine, theirs = self.here.source.graph.nodes, self.there.source.graph.nodes
         pairs = ((mine[i]["shape"], theirs[self.pairs[i]]["shape"]) for i in inputs.values())
         is_whole = is_direct and len(inputs) == len(self._here[node])
         return is_whole and all(one == other for one, other in pairs)
@@ -176,8 +176,8 @@ class Aligned:
 
 def aligned(a: RunNumbers, b: RunNumbers) -> Aligned:
     """Match two graphs by structure and names, and leaves also through casts before their use."""
-    pairs = match(a.subject.graph, b.subject.graph).pairs
-    graphs = a.subject.graph, b.subject.graph
+    pairs = match(a.source.graph, b.source.graph).pairs
+    graphs = a.source.graph, b.source.graph
     taken = set(pairs.values())
     here, there = _inputs(graphs[0], set(pairs)), _inputs(graphs[1], taken)
     for node, other in list(pairs.items()):
@@ -206,7 +206,7 @@ def wrongly_paired(both: Aligned, distances: Mapping[int, Distances]) -> set[int
     attention. If all values that it feeds agree, or all gradients that it passes on, it computes
     the same in another way, and what is out of tolerance in it has no counterpart.
     """
-    graph = both.here.subject.graph
+    graph = both.here.source.graph
     below, above = successors(graph), predecessors(graph)
     ends = {node for node, kind in graph.nodes(data="kind") if kind != "op"}
     ends |= {node for node, _ in graph.graph["roots"]}

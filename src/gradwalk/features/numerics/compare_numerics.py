@@ -86,18 +86,18 @@ class NumericsComparison:
         ``.grad``.
         """
         sides = self._both.here, self._both.there
-        subjects = {each.label: each.subject.clone() for each in sides}
+        sources = {each.label: each.source.clone() for each in sides}
         if self.inside:
-            for subject in subjects.values():
-                for node in subject.openable:
+            for source in sources.values():
+                for node in source.openable:
                     with suppress(ValueError):  # it stays closed
-                        subject.expand(node)
+                        source.expand(node)
 
         def errors(places: MemberPlaces) -> ErrorsModel:
             rows = [*self.rows, *self.inside]
             return errors_model(dict(enumerate(places.values())), rows, self.first, str(self))
 
-        widget = CompareWidget._of(subjects, are_small(subjects.values()), errors)
+        widget = CompareWidget._of(sources, are_small(sources.values()), errors)
         if widget.errors is not None:
             widget.selected = widget.errors["first"]
         return widget
@@ -193,7 +193,7 @@ def _compare(
             within = allowed or _tolerance(both, node)
             rows[node] = row_of(both.here, (node, both.pairs[node]), distances, within)
         inside, why_not = rows_inside(both, lambda *names: allowed or _allowed(names))
-        first = _first(both.here.subject, rows, gaps)
+        first = _first(both.here.source, rows, gaps)
         known = {node for node, (value, _) in gaps.items() if value is not None}
         causes = causes_of(both, first, known)
     found = list(rows.values())
@@ -242,8 +242,8 @@ def _arrived(both: Aligned, node: int) -> Iterator[tuple[Number, Number]]:
 def _tolerance(both: Aligned, node: int) -> tuple[float, float]:
     """The tolerance of torch.testing for the dtypes of a node and of most leaves in both runs."""
     here, there = both.here, both.there
-    dtypes = [here.subject.graph.nodes[node]["dtype"]]
-    dtypes += [there.subject.graph.nodes[both.pairs[node]]["dtype"]]
+    dtypes = [here.source.graph.nodes[node]["dtype"]]
+    dtypes += [there.source.graph.nodes[both.pairs[node]]["dtype"]]
     return _allowed((*dtypes, here.working_dtype, there.working_dtype))
 
 
@@ -254,9 +254,9 @@ def _allowed(names: tuple[str | None, ...]) -> tuple[float, float]:
 
 
 def _first(
-    subject: GraphSource, rows: Mapping[int, NumericsRow], gaps: Mapping[int, Distances]
+    source: GraphSource, rows: Mapping[int, NumericsRow], gaps: Mapping[int, Distances]
 ) -> NumericsRow | None:
-    ran = [step["node"] for step in subject.steps if step["node"] in rows]
+    ran = [step["node"] for step in source.steps if step["node"] in rows]
     for which, order in enumerate((rows, ran)):
         for node in order:
             found = gaps[node][which]

@@ -65,7 +65,7 @@ def read_run(given: Any, side: str, names: Names, gradient: Any) -> RunNumbers:
         opened = SavedGraph(unpack(*read_file(given, NUMERICS, MOST_BYTES)))
         return RunNumbers(opened, f"{side}: {Path(given).name}")
     if isinstance(given, TakesSnapshots):
-        return _known(given._shown().subject, side)
+        return _known(given._shown().source, side)
     if isinstance(given, Recording):
         return _known(read_source((given,), names, NUMERICS), side)
     if is_program(given):
@@ -83,11 +83,11 @@ def read_run(given: Any, side: str, names: Names, gradient: Any) -> RunNumbers:
     return _known(read_source((recording,), names, NUMERICS), side, had_run=False)
 
 
-def _known(subject: GraphSource, side: str, had_run: bool = True) -> RunNumbers:
+def _known(source: GraphSource, side: str, had_run: bool = True) -> RunNumbers:
     """The numbers of a run, labelled by the name of its first output."""
-    ((node, _), *_) = subject.graph.graph["roots"]
-    name = subject.graph.nodes[node]["name"]
-    return RunNumbers(subject, f"{side}: {name}" if name and name != side else side, had_run)
+    ((node, _), *_) = source.graph.graph["roots"]
+    name = source.graph.nodes[node]["name"]
+    return RunNumbers(source, f"{side}: {name}" if name and name != side else side, had_run)
 
 
 def _cast(gradient: Any, outputs: Sequence[Mapping[str, Any]]) -> Any:
@@ -103,13 +103,13 @@ class RunNumbers:
     """The known values and gradients of one of two compared steps.
 
     Attributes:
-        subject: Its graph, with the recorded pass.
+        source: Its graph, with the recorded pass.
         label: Its name.
     """
 
-    def __init__(self, subject: GraphSource, label: str, had_run: bool = True) -> None:
+    def __init__(self, source: GraphSource, label: str, had_run: bool = True) -> None:
         """Read nothing yet."""
-        self.subject = subject
+        self.source = source
         self.label = label
         self._had_run = had_run
         self._read_details: Callable[[int, int | None], DetailsModel] | None = None
@@ -117,7 +117,7 @@ class RunNumbers:
     @remembered
     def value(self, node: int) -> Number | None:
         """Return the value of a node in the forward pass; None if unknown."""
-        live = self.subject.autograd
+        live = self.source.autograd
         if live is None:
             return self._saved_value(node)
         return _live_value(live, node, self._had_run)
@@ -125,7 +125,7 @@ class RunNumbers:
     @remembered
     def gradients(self, node: int) -> list[Number | None]:
         """Return the incoming gradients of a node, one per output; empty if it did not run."""
-        recording = self.subject.recording
+        recording = self.source.recording
         if recording is None:
             return self._saved_gradients(node)
         step = recording.run.steps.get(node)
@@ -133,18 +133,18 @@ class RunNumbers:
 
     def lacks(self, node: int) -> bool:
         """Return whether the node is known to have received no gradient in the pass."""
-        if self.subject.recorded is None:
+        if self.source.recorded is None:
             return False
         return node not in self._ran or (bool(found := self.gradients(node)) and not any(found))
 
     @functools.cached_property
     def _ran(self) -> set[int]:
-        return {step["node"] for step in self.subject.steps}
+        return {step["node"] for step in self.source.steps}
 
     @remembered
     def passed(self, node: int) -> list[torch.Tensor | None] | None:
         """Return the outgoing gradients, one per next function; None if not known in full."""
-        recording = self.subject.recording
+        recording = self.source.recording
         step = None if recording is None else recording.run.steps.get(node)
         return None if step is None else _in_full(map(Number.kept, step.grad_inputs))
 
@@ -154,14 +154,14 @@ class RunNumbers:
 
     def largest(self, node: int) -> float:
         """Return the largest magnitude in the gradients of a node and of its predecessors."""
-        found = [node, *predecessors(self.subject.graph)[node]]
+        found = [node, *predecessors(self.source.graph)[node]]
         numbers = [each for at in found for each in self.gradients(at) if each is not None]
         return max((each.largest for each in numbers), default=0.0)
 
     @functools.cached_property
     def working_dtype(self) -> str | None:
         """Return the dtype in which most numbers of leaves are used, cast or not."""
-        graph = self.subject.graph
+        graph = self.source.graph
         counts: Counter[str | None] = Counter({None: 0})
         for leaf, data in graph.nodes(data=True):
             if data["kind"] == "leaf":
@@ -172,32 +172,32 @@ class RunNumbers:
 
     def _details(self, node: int) -> DetailsModel:
         if self._read_details is None:
-            self._read_details = self.subject.details_reader()
-        return self._read_details(node, len(self.subject.steps))
+            self._read_details = self.source.details_reader()
+        return self._read_details(node, len(self.source.steps))
 
     def _saved_value(self, node: int) -> Number | None:
         saved = self._details(node)["value"]
         if saved is not None:
             return Number(None, saved)
-        values = self.subject.model["nodes"][node]["value"]
+        values = self.source.model["nodes"][node]["value"]
         return None if values is None else Number(None, self._summary(node, values=values))
 
     def _saved_gradients(self, node: int) -> list[Number | None]:
         saved = self._details(node)["grad_output"]
         if saved is not None:
             return [None if each is None else Number(None, each) for each in saved]
-        run = self.subject.run
+        run = self.source.run
         few = None if run is None else self._short_summaries.get(node)
         return [] if few is None else [Number(None, self._summary(node, **few))]
 
     @functools.cached_property
     def _short_summaries(self) -> dict[int, dict[str, Any]]:
         """Norms and samples of the gradients of nodes whose details were not saved."""
-        run: RunModel | None = self.subject.run
+        run: RunModel | None = self.source.run
         found: dict[int, dict[str, Any]] = {}
         if run is None:
             return found
-        edges, seen = self.subject.model["edges"], set()
+        edges, seen = self.source.model["edges"], set()
         for place, values, norm in zip(run["edges"], run["values"], run["norms"], strict=True):
             target = edges[place]["target"]
             found[target] = {"values": values, "norm": norm}
@@ -209,7 +209,7 @@ class RunNumbers:
         return {node: few for node, few in found.items() if few["norm"] is not None}
 
     def _summary(self, node: int, values: Any = None, norm: Any = None) -> TensorSummary:
-        data = self.subject.graph.nodes[node]
+        data = self.source.graph.nodes[node]
         shape = list(data["shape"] or ())
         return {
             "shape": shape,

@@ -31,18 +31,18 @@ def rows_inside(
     both: Aligned, tolerance: Callable[[str | None, str | None], Tolerance]
 ) -> tuple[list[NumericsRow], list[str]]:
     """Return a row per operation known in both runs; and sentences on why others are not."""
-    openings = [side.subject.all_open() for side in (both.here, both.there)]
+    openings = [side.source.all_open() for side in (both.here, both.there)]
     has_code = [opening is not None and bool(opening.inside) for opening in openings]
     if has_code == [True, False]:
         swapped, why = rows_inside(both.swapped(), tolerance)
         return [replaced(row, nodes=(row.nodes[1], row.nodes[0])) for row in swapped], why
     opening = openings[1] if has_code == [False, True] else None
-    recorded = both.there.subject.recording
+    recorded = both.there.source.recording
     if opening is None or recorded is None:
         return [], []
     every = (opening.numbers(node, recorded) for node in opening.inside)
     why = [numbers for numbers in every if isinstance(numbers, str)]
-    plain, model = both.here.subject, both.here.subject.model["nodes"]
+    plain, model = both.here.source, both.here.source.model["nodes"]
     drawn = opening.captured.drawn
     found = counterparts(plain.graph, drawn, both.pairs, lambda node: model[node]["namespace"])
     rows: list[NumericsRow] = []
@@ -70,7 +70,7 @@ def _arrived(
     opening: Opening, there: RunNumbers, call: int, group: tuple[int, ...]
 ) -> Number | None:
     """The incoming gradient of an operation's calls; None unless there is exactly one."""
-    recorded, drawn = there.subject.recording, opening.captured.drawn
+    recorded, drawn = there.source.recording, opening.captured.drawn
     assert recorded is not None
     found: list[Number] = []
     for source, _, edge in drawn.in_edges(call, data=True):
@@ -154,8 +154,8 @@ def row_of(
     tolerance: tuple[float, float],
 ) -> NumericsRow:
     """Return the row of a node of ``here`` and its match."""
-    data = here.subject.drawn.nodes[nodes[0]]
-    module = here.subject.model["nodes"][nodes[0]]["namespace"]
+    data = here.source.drawn.nodes[nodes[0]]
+    module = here.source.model["nodes"][nodes[0]]["namespace"]
     value, grad = distances
     out: list[tuple[Literal["value", "gradient"], TensorDistance]] = []
     if value and value.leaves:
@@ -230,14 +230,14 @@ def _arguments_at(both: Aligned, first: NumericsRow, known: Collection[int]) -> 
     pass it.
     """
     node = first.nodes[0]
-    below = successors(both.here.subject.graph)
+    below = successors(both.here.source.graph)
     if first.leaves == "value":
         near = set(walk([node], lambda at: below[at] if at == node or at not in known else ()))
     else:
-        near = {node, *predecessors(both.here.subject.graph)[node]}
+        near = {node, *predecessors(both.here.source.graph)[node]}
     found = []
     for each in sorted(near & both.pairs.keys()):
-        data = both.here.subject.graph.nodes[each]
+        data = both.here.source.graph.nodes[each]
         differs = describe_difference(data["op"], differing(both, each))
         if differs:
             found.append(differs if each == node else f"At {label(data)}: {differs}")
@@ -257,7 +257,7 @@ def _hooked_at(both: Aligned, first: NumericsRow) -> list[str]:
 
 def _is_hooked(known: RunNumbers, node: int) -> bool:
     """Whether the gradient of a node differs from the sum of its contributions."""
-    arrived, graph = known.arrived(node), known.subject.graph
+    arrived, graph = known.arrived(node), known.source.graph
     edges = list(graph.in_edges(node, data=True))
     passed = {source: known.passed(source) for source, _, _ in edges}
     if arrived is None or any(node == root for root, _ in graph.graph["roots"]):
@@ -303,7 +303,7 @@ def unmatched_in(both: Aligned, inside: Sequence[NumericsRow] = ()) -> list[list
 
 def other_shapes(both: Aligned, rows: Sequence[NumericsRow]) -> list[NumericsRow]:
     """Return the rows that could not be compared because their shapes differ."""
-    here, there = both.here.subject.graph.nodes, both.there.subject.graph.nodes
+    here, there = both.here.source.graph.nodes, both.there.source.graph.nodes
     return [
         row
         for row in rows
@@ -315,19 +315,19 @@ def notes_about(
     both: Aligned, rows: Sequence[NumericsRow], inside: Sequence[NumericsRow] = ()
 ) -> list[str]:
     """Return sentences on nodes not aligned or not compared in full."""
-    sides = (("a", both.here.subject), ("b", both.there.subject))
+    sides = (("a", both.here.source), ("b", both.there.source))
     alones = unmatched_in(both, inside)
     notes = [
         f"{plural(len(alone), 'node')} of {name} could not be aligned: "
-        f"{_labels_of(subject.graph, alone)}."
-        for (name, subject), alone in zip(sides, alones, strict=True)
+        f"{_labels_of(source.graph, alone)}."
+        for (name, source), alone in zip(sides, alones, strict=True)
         if alone
     ]
     notes += _arriving_in_one(both, rows)
     notes += [
         f"No backward pass is recorded in {name}, so no gradient is compared."
-        for name, subject in sides
-        if subject.recorded is None
+        for name, source in sides
+        if source.recorded is None
     ]
     for how, words in (("sample", "a sample of up to 64 numbers"), ("norm", "the norms")):
         count = sum(row.compared == how for row in rows)
@@ -335,7 +335,7 @@ def notes_about(
             notes.append(f"For {plural(count, 'node')} only {words} could be compared.")
     others = other_shapes(both, rows)
     if others:
-        graph = both.here.subject.graph
+        graph = both.here.source.graph
         found = _labels_of(graph, [row.nodes[0] for row in others])
         notes.append(
             f"{plural(len(others), 'node')} with different shapes could not be compared: {found}."
@@ -348,14 +348,14 @@ def notes_about(
 
 def _arriving_in_one(both: Aligned, rows: Sequence[NumericsRow]) -> list[str]:
     """Sentences on the nodes that receive a gradient in only one of the runs."""
-    if both.here.subject.recorded is None or both.there.subject.recorded is None:
+    if both.here.source.recorded is None or both.there.source.recorded is None:
         return []
     alone: dict[str, list[int]] = {"a": [], "b": []}
     for row in rows:
         here, there = both.here.lacks(row.nodes[0]), both.there.lacks(row.nodes[1])
         if here != there:
             alone["b" if here else "a"].append(row.nodes[0])
-    graph = both.here.subject.graph
+    graph = both.here.source.graph
     return [
         f"Only in {name}, {plural(len(nodes), 'node')} got a gradient, which is compared with "
         f"zeros: {_labels_of(graph, nodes)}."

@@ -89,16 +89,16 @@ def widget_of(
     with loss_on_fakes(given) as (loss, names):
         with unseen():
             captured = capture_nodes(read_outputs((loss,), "plan"), names)
-            subject = PlannedGraph(
+            source = PlannedGraph(
                 annotate(captured, names, infer=False),
                 names,
                 plan_model(plan, recorded, advised),
                 memory_model(recorded, plan.forward_end),
                 overlays_of(plan, recorded, seconds),
             )
-        widget = GraphWidget._of(subject, direction=subject.direction, constants=False)
+        widget = GraphWidget._of(source, direction=source.direction, constants=False)
         widget.backward()  # for the steps of the bar, also in a page
-    subject.is_over = True
+    source.is_over = True
     widget.cursor = 0
     return widget
 
