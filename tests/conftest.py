@@ -19,7 +19,7 @@ from hypothesis import settings
 from gradwalk import compare
 
 # Without the training libraries, their tests are left out: `make test-integrations` installs them.
-collect_ignore = [] if find_spec("transformers") else ["integrations"]
+collect_ignore = [] if find_spec("peft") and find_spec("lightning") else ["integrations"]
 
 
 HERE = Path(__file__).parent

@@ -57,6 +57,11 @@ ByNode: TypeAlias = Mapping[int, _V] | Mapping[str, _V] | Mapping[int | str, _V]
 Replacement: TypeAlias = torch.Tensor | Callable[[torch.Tensor], torch.Tensor | None]
 """A gradient to use instead; or a function of the gradient, as ``Tensor.register_hook`` takes."""
 
+Optimizer: TypeAlias = (
+    Callable[[list[nn.Parameter]], torch.optim.Optimizer] | torch.optim.Optimizer | str
+)
+"""A function that makes an optimizer, such as its class; an instance; or the name of a class."""
+
 
 class RecordedGraph(Protocol):
     """A graph with its backward pass, such as a `gradwalk.GraphWidget` or `gradwalk.Recording`."""

@@ -334,14 +334,14 @@ def work(rank):
     mesh = init_device_mesh("cpu", (2,))
     fully_shard(model[0], mesh=mesh)
     fully_shard(model, mesh=mesh)
-    holder = [[model]]  # a variable that gives no names
+    holder = [[model]]
     weight = model[0].weight
     del model
     loss = holder[0][0](batch(rank)).square().mean()
     count = len(list(holder[0][0].parameters()))
     waits = explain_grad(holder[0][0], loss)
     assert f"- In the graph, and .grad is None ({count}): 0.weight" in waits, waits
-    assert "Ask with its module" in explain_grad(weight, loss)
+    assert "is part of the graph of loss" in explain_grad(weight, loss)
     loss.backward()
     assert weight.grad is not None
     assert explain_grad(holder[0][0], loss).startswith(f"All {count} parameters")

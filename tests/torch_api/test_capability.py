@@ -112,7 +112,7 @@ import torch, torch._inductor.analysis.device_info, torch.distributed._local_ten
 import functools, gc, pkgutil, importlib
 import gradwalk
 for found in pkgutil.walk_packages(gradwalk.__path__, "gradwalk."):
-    if not found.name.endswith("__main__"):
+    if not found.name.endswith("__main__") and ".integrations." not in found.name:
         importlib.import_module(found.name)
 all_of_them = [
     each for each in gc.get_objects()

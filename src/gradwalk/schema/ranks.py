@@ -9,7 +9,7 @@ from .details import SourceModel, TensorSummary
 from .validate import check, check_version
 from .values import Count, JsonNumber
 
-RANK_VERSION = 5
+RANK_VERSION = 6
 OLDEST_RANK_VERSION = 4  # as in `gradwalk.schema.file_format`
 
 _END = b"gwrank1\n"

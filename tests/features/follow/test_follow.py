@@ -15,6 +15,7 @@ from torch.utils.checkpoint import checkpoint
 
 import gradwalk
 from gradwalk import follow
+from gradwalk.torch_api.modes import top_mode
 
 
 class Net(nn.Module):
@@ -392,6 +393,7 @@ def test_a_failure_of_the_look_is_said_once_and_the_training_goes_on(monkeypatch
     assert [each for each in run.as_json()["notes"] if "boom" in each]
     assert len(run.as_json()["notes"]) == 1
     assert optimizer.state == {} or run.steps >= 1
+    assert top_mode() is None
 
 
 def test_nothing_stays_behind():

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -95,8 +96,9 @@ class Engine:
         self._handles = []
         if self._place != (os.getpid(), threading.get_ident()):
             return
-        with self._guarded():
-            self._conclude()
+        if not self._has_failed:
+            with self._guarded():
+                self._conclude()
         with self._guarded():
             self._end_look(error)
 
@@ -105,14 +107,15 @@ class Engine:
         """Whether it still follows."""
         return bool(self._handles)
 
-    def failed(self, error: Exception) -> None:
+    def failed(self, error: Exception, *, within_pass: bool = False) -> None:
         """Say once that a part of the look failed; the training goes on."""
         if not self._has_failed:
             self._has_failed = True
             self._say(f"the look failed and has ended. {in_short(error)}")
-        look, self._look = self._look, None
-        if look is not None:
-            look.end()
+        if within_pass and self._look is not None:
+            self._end_in_forward(self._look)
+        else:
+            self._end_look()
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
@@ -137,7 +140,7 @@ class Engine:
         self._running = optimizer
         with self._guarded():
             steps = self._steps_of(optimizer)
-            if steps.judged:
+            if steps.judged or self._has_failed:
                 self._end_look()  # all other optimizers have had their turn
             if not _has_closure(args, kwargs):  # with one, backward runs within the step
                 self._at_step(steps, own_passes=False)
@@ -174,7 +177,7 @@ class Engine:
 
     def _begin_look(self) -> None:
         self._has_looked = True
-        self._look = Look(self._read, self.failed, self._passed)
+        self._look = Look(self._read, partial(self.failed, within_pass=True), self._passed)
         self._look.begin()
 
     def _end_look(self, error: BaseException | None = None) -> None:
@@ -202,7 +205,8 @@ class Engine:
             handle.remove()
             with self._guarded():
                 if self._look is look:
-                    self._conclude()
+                    if not self._has_failed:
+                        self._conclude()
                     self._end_look()
 
         handle = register_module_forward_pre_hook(end)

@@ -176,7 +176,7 @@ def around(outputs: Sequence[torch.Tensor], _: Budget) -> Iterator[None]:
             with unseen(), torch.no_grad():
                 cleared = look.before_pass()
         except Exception as error:
-            look._failed(error)
+            look._failed(error)  # within the mode of the watch, which cannot end here
     try:
         yield
     except RuntimeError:

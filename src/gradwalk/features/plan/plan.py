@@ -17,6 +17,7 @@ from ...graph.arguments import read_int
 from ...result import make, returned_by
 from ...torch_api.fake_tensors import DataSheet, data_sheet
 from ...torch_api.modes import unseen
+from ...types import Optimizer
 from ...widget.graph_widget import GraphWidget
 from .advice import Advice, advise, checkpointed
 from .copies import build
@@ -408,10 +409,7 @@ def plan(
     batch: torch.Tensor | tuple[object, ...] | Mapping[str, object],
     *,
     loss: Callable[..., torch.Tensor] | None = None,
-    optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer]
-    | torch.optim.Optimizer
-    | str
-    | None = None,
+    optimizer: Optimizer | None = None,
     ranks: int | None = None,
     shard: Callable[[nn.Module], object] | None = None,
     device: str | None = None,
@@ -437,10 +435,10 @@ def plan(
         loss (Callable[..., torch.Tensor], optional): A function of the output and, if it takes two
             arguments, of the batch. None if the model returns the loss, or an object with an
             attribute ``loss``.
-        optimizer (Callable | str | torch.optim.Optimizer, optional): A class such as
-            ``torch.optim.AdamW``, its name, an instance for the model's parameters, or a function
-            that makes an optimizer of a list of parameters. The plan is of a later step, whose
-            optimizer has its state already. None plans forward and backward only.
+        optimizer (Optimizer, optional): A class such as ``torch.optim.AdamW``, its name, an
+            instance for the model's parameters, or a function that makes an optimizer of a list of
+            parameters. The plan is of a later step, whose optimizer has its state already. None
+            plans forward and backward only.
         ranks (int, optional): The number of ranks of a distributed run; the plan is of one of them.
             This process must not be in a process group. None for one process.
         shard (Callable[[nn.Module], object], optional): A function that shards the model in place,
