@@ -106,7 +106,7 @@ class Guarded(Layer):
             raise ValueError("not finite")
         if torch.isnan(y).any() or torch.isinf(y).any():
             y = y.clamp(-1, 1)
-        return torch.distributions.Normal(y, y.exp()).rsample()
+        return torch.distributions.Normal(y, y.exp(), validate_args=True).rsample()
 
 
 def test_guards_are_assumed_to_pass_and_stated():
@@ -117,7 +117,7 @@ def test_guards_are_assumed_to_pass_and_stated():
         in said
     )
     assert "(if torch.isnan(y).any() or torch.isinf(y).any():) reads" in said
-    assert "Normal(y, y.exp())" in said
+    assert "Normal(y, y.exp(), validate_args=True)" in said
     assert len(found.assumptions) == 3
     assert all(f"Assumed: {each}" in str(found) for each in found.assumptions)
     assert found.assumptions[0] in found.widget.model["plan"]["summary"]
