@@ -162,7 +162,7 @@ class FollowedRun:
         """Return the report as plain JSON values.
 
         Returns:
-            A dict whose fields `docs/howto/does-not-learn.md` describes.
+            A dict whose fields the how-to "My training does not learn" describes.
 
         Example::
 

@@ -421,7 +421,7 @@ def plan(
     random state do not change.
 
     A step that depends on values runs once on real copies, if the tensors have values and it takes
-    less than half of the free memory. `Plan.remarks` says so, and what was assumed.
+    less than half of the free memory. ``remarks`` of the plan says so, and what was assumed.
 
     The kernels are for the device of the model's tensors; a model on meta is planned for the CPU,
     whose attention keeps as much as a GPU's flash attention.
