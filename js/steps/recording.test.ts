@@ -4,7 +4,7 @@ import { fakeRun, SITUATIONS } from "../testing/fake_run";
 import { graphs, MODELS } from "../testing/graphs";
 import type { NodeState } from "../wire";
 import { flowedAt, recordingOf, runningAt, stateAt } from "./recording";
-import { describeState, positionText } from "./words";
+import { describeState, position, positionText } from "./words";
 
 const runs = fc.tuple(graphs, fc.constantFrom(...SITUATIONS)).map(([graph, situation]) => {
   const { steps, run } = fakeRun(graph, situation);
@@ -72,6 +72,17 @@ describe("a recording", () => {
     expect(at(3)).toBe("step 3 of 5: MulBackward0 y2, passes 8 to x");
     expect(at(5)).toBe("backward done · 5 steps, x.grad None → 4");
     expect(at(0)).toBe("before step 1 of 5: press › to run PowBackward0");
+    const ended = (norm: number | null) => {
+      const gradients = new Map([...recording.gradients, [x, { values: null, norm }]]);
+      const progress = { recording: { ...recording, gradients }, cursor: 5 };
+      return [positionText(progress, graph), position(progress, graph).isZero];
+    };
+    expect(ended(0)).toEqual([
+      "backward done · 5 steps, 1 of 1 gradient is 0, x.grad None → 4",
+      true,
+    ]);
+    expect(ended(2)).toEqual([at(5), false]);
+    expect(ended(null)).toEqual([at(5), false]);
     // A leaf's step has its name once.
     const one = recordingOf(graph, [...steps, steps[0]], run);
     expect(positionText({ recording: one, cursor: 5 }, graph)).toBe(

@@ -49,8 +49,12 @@ export function position(progress: Progress, graph: GraphModel | null): Position
     const changes = grown.slice(0, MOST_NAMED).map((one) => grownWords(recording, one));
     if (grown.length > MOST_NAMED) changes.push(["", `and ${grown.length - MOST_NAMED} more`]);
     const before = `backward done · ${counted(total, "step")}`;
-    const zeros = grown.filter(({ node }) => recording.gradients.get(node)?.norm === 0).length;
-    if (zeros > 0) changes.unshift(["", `${zeros} of ${counted(grown.length, "gradient")} are 0`]);
+    const zeros = zerosOf(recording);
+    if (zeros > 0)
+      changes.unshift([
+        "",
+        `${zeros} of ${counted(grown.length, "gradient")} ${zeros === 1 ? "is" : "are"} 0`,
+      ]);
     return {
       before,
       running: null,
@@ -95,6 +99,12 @@ export function position(progress: Progress, graph: GraphModel | null): Position
     changes[0] = ["", changes[0][1]];
   }
   return { before, running: { node, text }, changes, isOver: false };
+}
+
+/** The number of leaves that a finished pass gave a gradient of zeros; 0 if that of some is unknown. */
+function zerosOf({ stored, gradients }: Recording): number {
+  const norms = [...stored.keys()].map((node) => gradients.get(node)?.norm ?? null);
+  return norms.includes(null) ? 0 : norms.filter((norm) => norm === 0).length;
 }
 
 /** The same as one text, for a screen reader. */

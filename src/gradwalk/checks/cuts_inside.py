@@ -69,14 +69,14 @@ def cuts_inside(context: CheckContext) -> Iterator[Finding]:
 def cuts_before_leaves(context: CheckContext) -> Iterator[Finding]:
     """Leaves that were computed from named tensors, of which gradient is lost on the way."""
     roots = {node for node, _ in context.captured.roots}
-    told = {cut.cause for each in context.captured.annotations.values() for cut in each.cuts}
+    named = {cut.cause for each in context.captured.annotations.values() for cut in each.cuts}
     for node in context.leaves.values():
         leaf = context.leaf(node)
         if node in roots or leaf is None or isinstance(leaf, torch.nn.Parameter):
             continue
         by_cause: dict[object, list[Cut]] = defaultdict(list)
         for cut in cuts_of(leaf):
-            if cut.cause not in told:
+            if cut.cause not in named:
                 by_cause[cut.cause].append(cut)
         for cuts in by_cause.values():
             behind = {

@@ -26,7 +26,7 @@ class LeafColumn:
 
     def __init__(self, source: GraphSource, nodes: Iterable[int | None]) -> None:
         """Read the current leaves; None in ``nodes`` for one that is in other graphs only."""
-        self._subject = source
+        self._source = source
         self._nodes = [node for node in nodes if node is not None]
         self._before: dict[int, FewModel | None] = {}
         self._begun = False
@@ -44,7 +44,7 @@ class LeafColumn:
         """Return each leaf's ``.grad`` before backward, and now."""
         if not self._begun:
             self._look()
-        grads = self._subject.grads
+        grads = self._source.grads
         if grads is None:
             now = _models({node: self._live(node) for node in self._nodes})
             return {node: (self._before[node], now[node]) for node in self._nodes}
@@ -56,12 +56,12 @@ class LeafColumn:
         if grads.fixed:
             now = _models({node: self._live(node) for node in self._nodes})
         else:
-            at = self._subject.cursor
+            at = self._source.cursor
             now = {**before, **_models({node: _moment(known[node], at) for node in moved})}
         return {node: (before[node], now[node]) for node in self._nodes}
 
     def _live(self, node: int) -> KeptGradient | None:
-        tensor = self._subject.leaf(node)
+        tensor = self._source.leaf(node)
         if tensor is None or tensor.grad is None:
             return None
         return KeptGradient(tensor.grad.detach())

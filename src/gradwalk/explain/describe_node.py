@@ -77,19 +77,19 @@ def about_sharded(sharded: Sharded) -> str:
 
 def about_bucket(bucket: Bucket) -> str:
     """In which bucket DistributedDataParallel reduces a gradient, and when it was ready."""
-    told = []
+    when = []
     if bucket.number is not None:
         alone = "alone in it" if bucket.parameters == 1 else f"{bucket.parameters} parameters"
-        told.append(
+        when.append(
             f"reduced in bucket {bucket.number + 1} of {bucket.count} ({bucket.nbytes:,} bytes, "
             f"{alone})"
         )
     if bucket.ready is not None:
-        told.append(f"ready as number {bucket.ready + 1} of {bucket.total}")
-    if not told:
+        when.append(f"ready as number {bucket.ready + 1} of {bucket.total}")
+    if not when:
         return "DistributedDataParallel reduces its gradient."
     return (
-        f"By the log of DistributedDataParallel its gradient is {' and '.join(told)}; torch writes "
+        f"By the log of DistributedDataParallel its gradient is {' and '.join(when)}; torch writes "
         "that log when a forward pass begins, so it is of the passes before."
     )
 

@@ -30,9 +30,9 @@ def without_source(saved: SavedGraphModel) -> SavedGraphModel:
     files |= {at.rpartition(":")[0] for at in sources}
     known = "|".join(map(re.escape, sorted(filter(None, files), key=len, reverse=True)))
     texts = sorted({line["text"] for line in lines if line["text"]}, key=len, reverse=True)
-    said = "|".join([*map(re.escape, texts), ".*?"])
+    shown = "|".join([*map(re.escape, texts), ".*?"])
     named = "|".join(filter(None, (known, _SOME_FILE)))
-    place = rf"(?:{named}):\d+(?: \(`(?:{said})`\))?"
+    place = rf"(?:{named}):\d+(?: \(`(?:{shown})`\))?"
     return cast(SavedGraphModel, _stripped(saved, re.compile(rf" at {place}"), re.compile(place)))
 
 

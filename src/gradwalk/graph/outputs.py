@@ -144,13 +144,13 @@ def _kind(value: Any) -> str:
 
 def _tell(left: list[_Found], caller: str) -> None:
     """Say once for a line of the program what is left out."""
-    said = [f"{place} ({_kind(v)})" for place, _, v in left if not isinstance(v, _NEVER)]
+    others = [f"{place} ({_kind(v)})" for place, _, v in left if not isinstance(v, _NEVER)]
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and frame.f_globals.get("__name__", "").startswith("gradwalk."):
         frame = frame.f_back
-    if said and frame is not None:
+    if others and frame is not None:
         registry = frame.f_globals.setdefault("__warningregistry__", {})
-        words = f"{_call(caller)} leaves out {list_some(said)}, which has no autograd graph."
+        words = f"{_call(caller)} leaves out {list_some(others)}, without an autograd graph."
         file, line = frame.f_code.co_filename, frame.f_lineno
         warnings.warn_explicit(words, UserWarning, file, line, registry=registry)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import linecache
+import re
 import warnings
 from typing import Any
 
@@ -23,7 +24,16 @@ NOT_FOUND = {
     # A gradient is there, and it is another one than was meant.
     ("a variational autoencoder", "sampled instead of reparametrised"),
 }
-PLACELESS = ("optimizer", "cleared", "scaled", "frozen", "unchanged", "unused", "zero")
+ALSO = {
+    ("digits with a small CNN", "log of a probability of zero"): {"dead", "zero"},
+    ("two views of one image", "hidden units that are all negative"): {"zero"},
+    ("a graph convolution", "no label in the selection"): {"zero"},
+    ("a sequence to sequence model", "outputs of numbers"): {"unused"},
+    ("a student and its teacher", "the log of a hard target"): {"dead"},
+    ("a segmentation with skips", "labels that are all ignored"): {"zero"},
+    ("an image transformer", "attention of detached values"): {"zero"},
+}
+"""Other warnings, which are true of the broken script, too."""
 
 
 def played(source: str, file: str) -> FollowedRun:
@@ -58,6 +68,8 @@ def test_a_planted_fault_is_named(name, fault):
         return
     about = [finding for finding in run.findings if finding.kind == fault.kind]
     assert about, str(run)
+    warned = {finding.kind for finding in run.findings if finding.severity != "info"}
+    assert warned - {fault.kind} == ALSO.get((name, fault.name), set())  # nobody is misled
     named = [parameter for finding in about for parameter in finding.parameters]
     if fault.parameter:
         assert any(each.endswith(fault.parameter) for each in named), str(run)
@@ -66,24 +78,52 @@ def test_a_planted_fault_is_named(name, fault):
         assert any(f"script.py:{line}" in finding.message for finding in about), str(run)
 
 
-def test_three_of_four_faults_are_named_and_none_misleads():
-    assert len(SCRIPTS) == 15
-    assert len(FAULTS) == 60
-    assert len(NOT_FOUND) <= 15
-
-
-ALARMED = {
-    "an actor in one optimizer, its critic in another",
-    "a critic's step beside both optimizers",
+HALVES = {
+    "an actor in one optimizer, its critic in another": r"Linear\[1\]",
+    "a critic's step beside both optimizers": r"Linear(\[0\])?",
 }
-"""Known false alarms: two optimizers take turns, and one step is judged before the other's pass."""
+"""Steps that train one of two models, and the model that no step trains."""
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", HEALTHY)
+@pytest.mark.parametrize("name", [name for name in HEALTHY if name not in HALVES])
 def test_healthy_methods_have_no_warning(name):
-    source = f"{HEALTHY[name]}\n{TRAIN}"
-    assert (alarms(played(source, "script.py")) != []) == (name in ALARMED)
+    assert alarms(played(f"{HEALTHY[name]}\n{TRAIN}", "script.py")) == []
+
+
+@pytest.mark.parametrize("name", HALVES)
+def test_a_model_that_no_step_trains_is_named(name):
+    run = played(f"{HEALTHY[name]}\n{TRAIN}", "script.py")
+    (found,) = (each for each in run.findings if each.severity != "info")
+    assert found.kind == "no-gradient"
+    assert re.fullmatch(
+        rf"({HALVES[name]})\.weight ({HALVES[name]})\.bias", " ".join(found.parameters)
+    )
+
+
+def test_two_optimizers_that_take_turns_have_no_warning():
+    run = played(
+        """
+import torch
+from torch import nn
+from torch.nn import functional as F
+torch.manual_seed(0)
+actor, critic = nn.Linear(4, 2), nn.Linear(6, 1)
+of_actor, of_critic = (torch.optim.Adam(net.parameters()) for net in (actor, critic))
+for _ in range(25):
+    x, reward = torch.randn(8, 4), torch.randn(8, 1)
+    of_critic.zero_grad()
+    F.mse_loss(critic(torch.cat([x, actor(x).tanh().detach()], 1)), reward).backward()
+    of_critic.step()
+    critic.requires_grad_(False)
+    of_actor.zero_grad()
+    (-critic(torch.cat([x, actor(x).tanh()], 1)).mean()).backward()
+    of_actor.step()
+    critic.requires_grad_(True)
+""",
+        "script.py",
+    )
+    assert alarms(run) == []
 
 
 TRAIN = """

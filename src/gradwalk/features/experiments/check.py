@@ -397,18 +397,10 @@ class _Checker:
             return  # forward itself depends on it
         found, true = (self._vjp(*each, grads) for each in (laid, plain))
         names = " and ".join(self.call.names[i] for i in odd)
-        for i, got, wanted in zip(self.call.varied, found, true, strict=True):
-            off = self.precision.differs(got, wanted)
-            if off.any():
-                at = tuple(off.nonzero()[0].tolist())
-                place = TensorElement("input", i, self.call.names[i], at)
-                raise _FaultError(
-                    "layout",
-                    f"depends on the layout of its inputs: with {names} not contiguous, as in this "
-                    f"call, the gradient of {place} is {got[at].item():.6g}, and "
-                    f"{wanted[at].item():.6g} with the same numbers contiguous. Call contiguous() "
-                    "on what is saved.",
-                )
+        self._refuse_layout(
+            *(found, true, "its inputs", f"{names} not contiguous, as in this call"),
+            "Call contiguous() on what is saved.",
+        )
 
     def layouts(self, grads: list[torch.Tensor]) -> None:
         """Compare the gradients for each layout of the incoming ones with those for contiguous."""
@@ -417,18 +409,31 @@ class _Checker:
             given = [lay(each) for each in grads]
             found = self._vjp(outputs, leaves, given, layout)
             true = self._vjp(outputs, leaves, [each.contiguous() for each in given])
-            for i, got, wanted in zip(self.call.varied, found, true, strict=True):
-                off = self.precision.differs(got, wanted)
-                if not off.any():
-                    continue
-                at = tuple(off.nonzero()[0].tolist())
-                place = TensorElement("input", i, self.call.names[i], at)
-                raise _FaultError(
-                    "layout",
-                    f"depends on the layout of grad_output: with one that is {layout}, the "
-                    f"gradient of {place} is {got[at].item():.6g}, and {wanted[at].item():.6g} "
-                    "with the same numbers contiguous. Call grad_output.contiguous() in backward.",
-                )
+            self._refuse_layout(
+                *(found, true, "grad_output", f"one that is {layout}"),
+                "Call grad_output.contiguous() in backward.",
+            )
+
+    def _refuse_layout(
+        self,
+        found: Sequence[torch.Tensor],
+        true: Sequence[torch.Tensor],
+        of: str,
+        given: str,
+        advice: str,
+    ) -> None:
+        for i, got, wanted in zip(self.call.varied, found, true, strict=True):
+            off = self.precision.differs(got, wanted)
+            if not off.any():
+                continue
+            at = tuple(off.nonzero()[0].tolist())
+            place = TensorElement("input", i, self.call.names[i], at)
+            raise _FaultError(
+                "layout",
+                f"depends on the layout of {of}: with {given}, the gradient of {place} is "
+                f"{got[at].item():.6g}, and {wanted[at].item():.6g} with the same numbers "
+                f"contiguous. {advice}",
+            )
 
 
 _LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {

@@ -49,7 +49,7 @@ class FollowedRun:
         keeps: bool = True,
     ) -> None:
         self.findings: list[RunFinding] = []
-        self._said: list[str] = []
+        self._notes: list[str] = []
         self._listener = say
         self._folder = None if folder is None else Path(folder)
         self._files: dict[int, Path] = {}
@@ -193,7 +193,7 @@ class FollowedRun:
                 for each in self._engine.judgements
             ],
             "findings": [each._as_json() for each in self.findings],
-            "notes": self._said,
+            "notes": self._notes,
         }
 
     def __str__(self) -> str:
@@ -209,13 +209,13 @@ class FollowedRun:
         grave = sum(each.severity != "info" for each in self.findings)
         head = f"{plural(self.steps, 'step')}, {plural(grave, 'warning')}"
         looks = [f"- {each}" for each in self._engine.judgements]
-        return [head, *looks, *(f"- {line_of(each)}" for each in self.findings), *self._said]
+        return [head, *looks, *(f"- {line_of(each)}" for each in self.findings), *self._notes]
 
     def _heard(self, what: RunFinding | Judgement | str) -> None:
         if isinstance(what, RunFinding):
             self.findings.append(what)
         elif isinstance(what, str):
-            self._said.append(what)
+            self._notes.append(what)
         if self._listener is not None:
             self._listener(what)
 

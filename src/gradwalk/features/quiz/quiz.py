@@ -390,8 +390,8 @@ class Quiz:
                 factor = f"the grad of {word}" if came and came.is_hidden else written(above or 0)
                 lines.append(f"from {word}: {factor} × {written(local)}")
         if not lines:
-            told = f" {written(question.truth)}," if question.tries > 0 else ""
-            return [f"backward starts here, with{told} the derivative of the output by itself"]
+            given = f" {written(question.truth)}," if question.tries > 0 else ""
+            return [f"backward starts here, with{given} the derivative of the output by itself"]
         if len(lines) > 1:
             lines.append("add them up")
         return lines + self._besides(question)
