@@ -11,7 +11,15 @@ import type { CardSize, NodeShape } from "../scene/node_shape";
 import type { Plan } from "../scene/plan";
 import type { Scene } from "../scene/scene";
 import { isWork } from "../scene/shown_graph";
-import { cardIn, isShortVector, type Planned, type Sized, sized, WINDOW } from "../scene/sizes";
+import {
+  cardIn,
+  isOfCards,
+  isShortVector,
+  type Planned,
+  type Sized,
+  sized,
+  WINDOW,
+} from "../scene/sizes";
 import { fitView, LEGIBLE, type Room, type Size, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import type { GraphModel } from "../wire";
@@ -54,7 +62,7 @@ export function foldedScene(
   const layouts = layoutsOf(graph);
   const plan = foldedPlan(grouped, folding);
   // The level of cards is a choice, too.
-  layouts.begin(isOfCards(graph, plan) ? MOST_CHOOSING : MOST_PLACING);
+  layouts.begin(canBeCards(graph, plan) ? MOST_CHOOSING : MOST_PLACING);
   const scene = makeScene(graph, plan, direction, measure, { room: WINDOW, ...options });
   layouts.begin(MOST_CHOOSING);
   return scene;
@@ -82,11 +90,9 @@ export function likelyScale(
 
 /** Whether a picture may have this scale in a room: cards if they can, tiles if they are likely to. */
 function isLikely(sized: Sized, room: Room, least: number): boolean {
-  const { card, plan } = sized;
-  if (card !== null && !plan.nodes.some(({ group }) => group))
-    return boundOf(sized, tallRoom(room)) >= least;
+  if (isOfCards(sized)) return boundOf(sized, tallRoom(room)) >= least;
   // Halves may be as tall as a room can be.
-  if (hasNestedBypasses(plan)) return boundOf(sized, tallRoom(room), FILL.inHalves) >= least;
+  if (hasNestedBypasses(sized.plan)) return boundOf(sized, tallRoom(room), FILL.inHalves) >= least;
   return boundOf(sized, room, FILL.likely) >= least;
 }
 
@@ -100,7 +106,7 @@ export function draftOf(
 ): Draft {
   const { graph } = grouped;
   const { cards = true, room } = options;
-  if (cards === true && isOfCards(graph, plan)) {
+  if (cards === true && canBeCards(graph, plan)) {
     const scene = makeScene(graph, plan, direction, measure, options);
     return {
       width: scene.width,
@@ -132,9 +138,9 @@ export function draftOf(
   return { width, height, inHalves: placed.isMirrored !== undefined, canBend, hasPortals };
 }
 
-/** Whether a plan is drawn as cards alone. */
-function isOfCards(graph: GraphModel, plan: Plan): boolean {
-  return cardIn(graph, plan) !== null && !plan.nodes.some(({ group }) => group);
+/** Whether a plan may be drawn as cards alone. */
+function canBeCards(graph: GraphModel, plan: Plan): boolean {
+  return isOfCards({ card: cardIn(graph, plan), plan });
 }
 
 export function makeScene(
@@ -146,7 +152,7 @@ export function makeScene(
 ): Scene {
   const { cards = true, room } = options;
   const card = cards === true ? cardIn(graph, plan) : null;
-  if (card && room && isOfCards(graph, plan))
+  if (card && room && canBeCards(graph, plan))
     return bestLevel(
       card,
       room,

@@ -15,7 +15,7 @@ import { layoutsOf } from "../place/layouts";
 import { withOutputUnder } from "../place/output_row";
 import { liftable, longLines, portalRoom, withPortals } from "../place/portals";
 import type { Placement } from "../scene/placement";
-import type { Sized } from "../scene/sizes";
+import { isOfCards, type Sized } from "../scene/sizes";
 import { LEGIBLE, type Room, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { boundOf } from "./bounds";
@@ -38,20 +38,20 @@ const ALMOST = 0.9;
 
 /** Place a picture, as a draft without repairs of its faults if only its size matters. */
 export function place(sized: Sized, measure: Measure, room?: Room, isDraft = false): Placement {
-  const { plan, card, direction } = sized;
-  const isOfCards = card && !plan.nodes.some(({ group }) => group);
+  const { card, direction } = sized;
+  const areCards = isOfCards(sized);
   /** In one row, which needs no room. */
   const rowIn: LaidRow = (apart) => laidOut(sized, measure, room, { ...apart, wrap: ROW });
-  const inHalves = room && !isOfCards ? bentIn(sized, room, measure) : null;
+  const inHalves = room && !areCards ? bentIn(sized, room, measure) : null;
   if (inHalves) return inHalves;
   const within = (room: Room | undefined) =>
-    (isOfCards ? cardsIn : tilesIn)(sized, measure, { room, isDraft, row: rowIn });
+    (areCards ? cardsIn : tilesIn)(sized, measure, { room, isDraft, row: rowIn });
   if (!room?.tallest || card === "full") return within(room);
   const tall = tallRoom(room);
   if (boundOf(sized, room) < LEGIBLE) return within(tall);
   const placed = within(room);
   const scale = scaleIn(room, placed, direction);
-  const isDone = scale >= LEGIBLE || (isDraft && (!isOfCards || scale < HOPELESS));
+  const isDone = scale >= LEGIBLE || (isDraft && (!areCards || scale < HOPELESS));
   if (isDone) return placed;
   const other = within(tall);
   return scaleIn(tall, other, direction) > scaleIn(tall, placed, direction) ? other : placed;

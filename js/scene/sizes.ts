@@ -72,6 +72,11 @@ export function cardIn(graph: GraphModel, { nodes }: Pick<Plan, "nodes">): CardS
   return size && nodes.some(({ group }) => group) ? "near" : size;
 }
 
+/** Whether a picture is of cards alone, without closed boxes. */
+export function isOfCards({ card, plan }: Pick<Planned, "card" | "plan">): boolean {
+  return card !== null && !plan.nodes.some(({ group }) => group);
+}
+
 /** Add the sizes to a planned picture, or use the known ones. */
 export function sized(
   planned: Planned,
