@@ -57,12 +57,14 @@ it("names zeros only if there are some, and the arrows of a whole pass at every 
 });
 
 it("explains the cells that are drawn, and no others", () => {
-  const cells = ["\u2016", "stored in", "passed", "rows"];
+  const cells = ["\u2016", "stored in", "passed", "rows", "of zeros"];
   const met = (labels: GradientLabel[]) =>
     cells.filter((words) => entriesOf({ labels }).some((entry) => entry.includes(words)));
   expect(met([])).toEqual([]);
   expect(met([label({ stored: true })])).toEqual(["stored in"]);
   expect(met([label({ stored: true, none: true })])).toEqual([]);
+  for (const stored of [true, false])
+    expect(met([label({ stored, zero: true })])).toEqual(["of zeros"]);
   expect(met([label({ text: "\u20162\u2016" })])).toEqual(["\u2016", "passed"]);
   expect(met([label({ cell: "row" }), label({ cell: "total", stored: true })])).toEqual([
     "stored in",

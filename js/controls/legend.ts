@@ -130,12 +130,14 @@ function cellEntries(labels: readonly GradientLabel[]): Entry[] {
     const words = part("text", { class: "gw-cell-label", y: 3.5 }, sign);
     return entry(text, 38, [part("g", { class: name }, [part("rect", ground), words])]);
   };
-  const isPassing = ({ cell, stored, none }: GradientLabel) =>
-    cell && !stored && !none && cell !== "row" && cell !== "sum";
+  const isPassing = ({ cell, stored, none, zero }: GradientLabel) =>
+    cell && !stored && !none && !zero && cell !== "row" && cell !== "sum";
   return [
-    labels.some(({ stored, none }) => stored && !none) &&
+    labels.some(({ stored, none, zero }) => stored && !none && !zero) &&
       cell("stored in .grad", ".grad", "gw-gradient gw-cell is-stored"),
     labels.some(isPassing) && cell("passed through, not kept", "grad", "gw-gradient gw-cell"),
+    labels.some(({ cell, zero }) => cell && zero) &&
+      cell("a gradient of zeros", "0", "gw-gradient gw-cell is-zero"),
     labels.some(({ text }) => text.includes("\u2016")) &&
       entry("norm of all elements", 26, "\u2016 \u2016"),
     labels.some(({ cell }) => cell === "row") &&
