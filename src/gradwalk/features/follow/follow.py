@@ -30,6 +30,9 @@ from .run_finding import RunFinding
 SCHEMA_VERSION = 1
 """The version of `FollowedRun.as_json`. Raise it when a field goes or changes its meaning."""
 
+MOST_KEPT = 2**26
+"""Bytes of the graphs of steps, after which no other is kept."""
+
 
 @returned_by("follow(model, optimizer)")
 class FollowedRun:
@@ -53,6 +56,7 @@ class FollowedRun:
         self._listener = say
         self._folder = None if folder is None else Path(folder)
         self._files: dict[int, Path] = {}
+        self._nodes: dict[int, int | None] = {}  # in question, by the step
         read: Callable[[], Program] = living_program
         only: Sequence[torch.optim.Optimizer] = ()
         if program is not None:
@@ -62,7 +66,7 @@ class FollowedRun:
             if not only:
                 read = functools.partial(program_of, models)
         self._engine = Engine(
-            read, self._heard, at=at, only=only, keep=self._kept if keeps else None
+            read, self._heard, at=at, only=only, keep=self._kept, keeps_look=keeps
         )
 
     def __enter__(self) -> FollowedRun:
@@ -122,13 +126,14 @@ class FollowedRun:
         ]
 
     def open(self, step: int) -> GraphWidget:
-        """Open the graph of a step that was looked at, as a widget.
+        """Open the graph of a step that was looked at or run again, as a widget.
 
         Args:
             step (int): The number of the step.
 
         Returns:
-            A `GraphWidget` on the saved graph, with its recorded backward pass.
+            A `GraphWidget` on the saved graph, with its recorded backward pass. The node in
+            question is selected.
 
         Raises:
             ValueError: The graph of that step was not kept.
@@ -156,6 +161,7 @@ class FollowedRun:
             )
         found = load(self._files[step])
         assert isinstance(found, GraphWidget)
+        found.selected = self._nodes[step]
         return found
 
     def as_json(self) -> dict[str, object]:
@@ -220,15 +226,20 @@ class FollowedRun:
             self._listener(what)
 
     def _kept(
-        self, outputs: Sequence[torch.Tensor], names: Mapping[str, Any], step: int, number: int
+        self, outputs: Sequence[torch.Tensor], names: Mapping[str, Any], step: int, node: int | None
     ) -> None:
-        if number > 1:
+        if step in self._files or sum(map(_size, self._files.values())) > MOST_KEPT:
             return
         if self._folder is None:
             self._folder = Path(tempfile.mkdtemp(prefix="gradwalk-"))
             weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         path = self._folder / f"step-{step}.gw"
         self._files[step] = save(tuple(outputs), path, names=names or None)
+        self._nodes[step] = node
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def line_of(finding: RunFinding) -> str:
