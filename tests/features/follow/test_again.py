@@ -143,9 +143,9 @@ def nan_of(run):
 
 def anomaly(loss_of, make):
     """Return the operation and the line that torch names."""
-    with warnings.catch_warnings(record=True) as said, pytest.raises(RuntimeError) as raised:
+    with warnings.catch_warnings(record=True) as said, torch.autograd.detect_anomaly():
         warnings.simplefilter("always")
-        with torch.autograd.detect_anomaly():
+        with pytest.raises(RuntimeError) as raised:
             train(loss_of, *begun(make))
     op = re.search(r"Function '(\w+)' returned nan", str(raised.value))[1]
     trace = next(str(each.message) for each in said if "Traceback of forward" in str(each.message))

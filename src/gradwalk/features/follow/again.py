@@ -165,8 +165,8 @@ def _tensor(
 def _called(entry: Entry, args: Any, kwargs: Any) -> list[torch.Tensor]:
     with ExitStack() as stack:
         entry.state.set_random()
-        for kind, enabled, dtype in entry.state.autocast:
-            stack.enter_context(torch.autocast(kind, dtype, enabled, cache_enabled=False))
+        for kind, dtype in entry.state.autocast:
+            stack.enter_context(torch.autocast(kind, dtype, cache_enabled=False))
         function = entry.function
         if isinstance(function, nn.Module):
             function = uncompiled(function)

@@ -9,6 +9,7 @@ from typing import Any
 from ...result import make, returned_by
 from ...schema.findings import Severity
 from ...schema.json_values import json_number
+from .ranks import line_of
 
 
 @returned_by("follow(model, optimizer)")
@@ -36,6 +37,9 @@ class RunFinding:
     line: str | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
     node: int | None = None
+
+    def __str__(self) -> str:
+        return line_of(vars(self))
 
     def _as_json(self) -> dict[str, Any]:
         """Return the finding as plain JSON values."""

@@ -17,6 +17,7 @@ from weakref import ref
 
 import torch
 from torch import nn
+from torch.compiler import is_compiling, is_dynamo_compiling
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
@@ -69,23 +70,27 @@ class Backward:
     losses: list[torch.Tensor]
 
 
+_KINDS = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
+
+
 class State(NamedTuple):
     """What a call depends on beside its arguments."""
 
     random: torch.Tensor | None
     devices: Sequence[torch.Tensor]
-    autocast: tuple[tuple[str, bool, torch.dtype], ...]
+    autocast: tuple[tuple[str, torch.dtype], ...]  # where it is enabled
 
     @classmethod
     def now(cls, *, is_random: bool = True) -> State:
         """Read the state of this moment; that of random numbers only if they are drawn."""
-        on_device = torch.cuda.is_initialized()
+        on_device = is_random and torch.cuda.is_initialized()
         return cls(
             torch.get_rng_state() if is_random else None,
-            torch.cuda.get_rng_state_all() if is_random and on_device else (),
+            torch.cuda.get_rng_state_all() if on_device else (),
             tuple(
-                (kind, torch.is_autocast_enabled(kind), torch.get_autocast_dtype(kind))
-                for kind in (("cpu", "cuda") if on_device else ("cpu",))
+                (kind, torch.get_autocast_dtype(kind))
+                for kind in _KINDS
+                if torch.is_autocast_enabled(kind)
             ),
         )
 
@@ -187,12 +192,13 @@ class Tape:
                 self._made[id(tensor)] = ref(tensor), Ref(entry, place)
 
     def _enter(self, module: nn.Module, _: Any) -> None:
-        if torch.compiler.is_compiling() or self._is_paused:
+        if is_dynamo_compiling() or self._is_paused:
             return
-        if self._inside is not None:
+        if self._inside is not None:  # most calls
             self._depth += module is self._inside
         elif (
             torch.is_grad_enabled()
+            and not is_compiling()
             and threading.get_ident() == self._thread
             and not is_within_pass()
             and not is_tracing()
@@ -203,7 +209,7 @@ class Tape:
             self._state = State.now()
 
     def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if torch.compiler.is_compiling() or self._is_paused:
+        if is_dynamo_compiling() or self._is_paused:
             return
         if module is self._inside:
             self._depth -= 1
@@ -268,7 +274,7 @@ class _Mode(TorchFunctionMode):
     ) -> Any:
         """Call ``func`` unchanged, and note it if it made a node."""
         tape = self._tape
-        if torch.compiler.is_compiling() or tape._is_paused or is_tracing():
+        if is_compiling() or tape._is_paused or is_tracing():
             return func(*args, **(kwargs or {}))
         kwargs = kwargs or {}
         if func in BACKWARDS:
