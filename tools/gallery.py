@@ -43,7 +43,7 @@ this one is narrower than 900 px, for one of 800.
 
 THUMBNAIL = """\
 - [<picture><source media="(prefers-color-scheme: dark)" srcset="gallery/{dark}">
-  <img alt="" src="gallery/{light}"></picture> {title}](#{anchor})
+  <img class="dark-light" alt="" src="gallery/{light}"></picture> {title}](#{anchor})
 """
 
 ENTRY = """\
