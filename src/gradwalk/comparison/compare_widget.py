@@ -32,9 +32,10 @@ from ..sources.diagnose import judged, read_optimizers
 from ..sources.graph_source import DiagnosisRequest, GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
 from ..types import CompareNames, Gradient, Graphs, RetainGraph, TensorNames
-from ..widget.controllers import Controller, State, Turn
+from ..widget.controllers import Controller, Turn
 from ..widget.drawing import DrawingWidget
 from ..widget.graph_controllers import CursorController
+from ..widget.stage import State
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .difference import compiled_model, difference, united_graph
 from .inputs import read_graphs
@@ -190,7 +191,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         given = graphs[0] if len(graphs) == 1 else graphs
         found = Names() if names is not None else caller_names(None, "compare", stacklevel)
         sources = read_graphs(given, names, found, self.constants)
-        with self._change(), self._lock:
+        with self._stage.change(), self._stage.lock:
             self._arrange(sources)
             self.set_trait("errors", None)
             self._columns = self._columns_of(sources)
@@ -202,7 +203,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         self._cursors.refuse_while_running(f"{how}()")
         members = self.members[self._read_place(node, how)]
         turned, errors = 0, []
-        with self._change(), self._lock:
+        with self._stage.change(), self._stage.lock:
             for source, own in zip(linked.sources.values(), members, strict=True):
                 if own is not None:
                     try:
@@ -217,8 +218,8 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _show_anew(self, linked: LinkedPasses, *, is_other: bool) -> None:
         """Show graphs that have been arranged."""
-        with self._as_it_is():
-            self._source = linked
+        with self._stage.as_it_is():
+            self._stage.source = linked
             self.selected = None
             self.cursor = 0  # where the new passes begin, too
             self.set_trait("_steps", [])
@@ -226,8 +227,8 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
                 self._follow(linked)
             else:
                 self._show_panes(linked)
-        self._mark(State.PASS_PENDING)
-        self._refresh()
+        self._stage.mark(State.PASS_PENDING)
+        self._stage.refresh()
 
     def diagnose(
         self,
@@ -279,7 +280,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         return {label: judged(source, request) for label, source in linked.sources.items()}
 
     def _graphs_shown(self) -> dict[str, Snapshot]:
-        self._refresh()
+        self._stage.refresh()
         sources = self._open().sources
         best = next(iter(sources.values())).direction
         direction = best if self.direction == "auto" else self.direction
@@ -305,7 +306,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _follow(self, linked: LinkedPasses) -> None:
         for label, source in linked.sources.items():
-            source.follow(self._pass_ended, self._columns[label].begin)
+            source.follow(self._stage.pass_ended, self._columns[label].begin)
         self._show_panes(linked)
 
     def _show_panes(self, linked: LinkedPasses) -> None:
@@ -407,7 +408,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         """
         place = self._read_place(node, "run_to")
         self._cursors.refuse_while_running("run_to()")
-        with self._change():
+        with self._stage.change():
             self._start()
             found = [number for number, step in enumerate(self._steps, 1) if step["node"] == place]
             if not found:
@@ -454,7 +455,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _start(self) -> bool:
         linked = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         waiting = [label for label in linked.running if linked.sources[label].recorded is None]
         if waiting:
             self._run(linked, waiting, None)
@@ -470,7 +471,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     def _show_passes(self, linked: LinkedPasses, is_other: bool) -> bool:  # noqa: ARG002
         news = linked.take_news()
         passes: list[PassModel] = [
-            self._parts.build(
+            self._stage.parts.build(
                 f"the pass of {label}",
                 functools.partial(_pass, linked, label, None if label in news else known),
                 known,
@@ -490,13 +491,13 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         place = self.selected
         members = [None] * len(linked.sources) if place is None else self.members[place]
         details: list[DetailsModel | None] = [
-            self._parts.build(
+            self._stage.parts.build(
                 f"the selected node of {label}", functools.partial(_details, source, node), None
             )
             for (label, source), node in zip(linked.sources.items(), members, strict=True)
         ]
         self.set_trait("details", details)
-        self.set_trait("table", self._parts.build("the table", self._table_now, self.table))
+        self.set_trait("table", self._stage.parts.build("the table", self._table_now, self.table))
 
     def _forget(self) -> None:
         self._columns.clear()

@@ -223,7 +223,7 @@ class GraphTraits(DrawingWidget[GraphSource]):
             >>> [graph.graphs for graph in widget.grows()]
             [2]
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         names = caller_names(None, "grows", stacklevel)
         found: list[HeldGraph] = self._feature("held").grows(names)
         return found

@@ -37,7 +37,7 @@ from ..sources.graph_source import (
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
-from .controllers import Controller, State, Turn
+from .controllers import Controller, Turn
 from .graph_controllers import (
     CursorController,
     DiagnosisController,
@@ -49,6 +49,7 @@ from .graph_controllers import (
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .overlay_controller import OverlayController
+from .stage import State
 from .traits import Direction
 
 CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
@@ -201,11 +202,11 @@ class GraphWidget(GraphTraits):
         ]
 
     def _follow(self, source: GraphSource) -> None:
-        source.follow(self._pass_ended)
+        source.follow(self._updates.pass_ended)
         for controller in self._controllers:
             controller.on_source(source)
         source.read_now()
-        self._mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
+        self._stage.mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
 
     @grad_mode_kept
     def backward(
@@ -244,7 +245,7 @@ class GraphWidget(GraphTraits):
             >>> x.grad
             tensor([6., 8.])
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         # After an update without a pass since, the graph is drawn once, with what flowed.
         source = self._open() if self._updates.has_run else self._source
         assert source is not None
@@ -284,7 +285,7 @@ class GraphWidget(GraphTraits):
         if not self._inside.is_call(node):
             find_node(source.graph, node)
         self._cursors.refuse_while_running("run_to()")
-        with self._change():
+        with self._stage.change():
             self._start()
             if source.recorded is not None:  # None when the widget was closed meanwhile
                 self._inside.run_to(source, node)
@@ -318,7 +319,7 @@ class GraphWidget(GraphTraits):
 
     @inner.setter
     def inner(self, given: int) -> None:
-        self._refuse_closed()
+        self._stage.refuse_closed()
         self._cursors.refuse_while_running("Moving within a step")
         self._inside.set_inner(given)
 
@@ -359,7 +360,7 @@ class GraphWidget(GraphTraits):
             >>> widget
             GraphWidget(3 nodes, 2 edges, 1 leaf)
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         self._cursors.refuse_while_running("update()")
         found = caller_names(names, "update", stacklevel)
         source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
@@ -440,7 +441,7 @@ class GraphWidget(GraphTraits):
 
     def _shown(self) -> Snapshot:
         """Return what is shown now; see `gradwalk.sources.graph_source.TakesSnapshots`."""
-        self._refresh()
+        self._stage.refresh()
         seen = self.direction, self.constants, self.selected, self._findings
         return Snapshot(self._open(), *seen, inner=self.inner)
 
@@ -451,13 +452,9 @@ class GraphWidget(GraphTraits):
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
         return read_id(value, "selected was given ", total, instead)
 
-    def _pass_ended(self) -> None:
-        if not self._updates.pass_ended():
-            super()._pass_ended()
-
     def _start(self) -> bool:
         source = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         if source.recorded is not None:
             return False
         self.backward()
@@ -493,7 +490,7 @@ class GraphWidget(GraphTraits):
             masked: DetailsModel = self._masked("details", found)
             return masked
 
-        self.set_trait("details", self._parts.build("the selected node", details, None))
+        self.set_trait("details", self._stage.parts.build("the selected node", details, None))
         self._passes.show_lost(source)
         for controller in self._controllers:
             controller.describe(source)
