@@ -130,7 +130,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
 
     @property
     def _source(self) -> _T | None:
-        """What is shown; None before `_begin` and after `close`."""
+        """The contents of the widget; None before `_begin` and after `close`."""
         return self._stage.source
 
     def _open(self) -> _T:
