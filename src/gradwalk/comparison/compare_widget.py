@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 import traitlets
 
 from ..backward.recorded_pass import RecordedStep
 from ..backward.run_backward import IF_POSSIBLE
 from ..checks.finding import Finding
-from ..checks.run_checks import Limits
 from ..export.disk import bundle
 from ..graph.adjacency import attributes
 from ..graph.arguments import read_int
@@ -28,10 +26,10 @@ from ..schema.comparison import (
 )
 from ..schema.details import DetailsModel
 from ..schema.graph import GraphModel
-from ..sources.diagnose import judged, read_optimizers
+from ..sources.diagnose import judged
 from ..sources.graph_source import DiagnosisRequest, GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
-from ..types import CompareNames, Gradient, Graphs, RetainGraph, TensorNames
+from ..types import CompareNames, Gradient, Graphs, RetainGraph
 from ..widget.controllers import Controller, Turn
 from ..widget.drawing import DrawingWidget
 from ..widget.graph_controllers import CursorController
@@ -45,7 +43,7 @@ from .linked_passes import LinkedPasses
 MemberPlaces = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
 
 
-class CompareWidget(DrawingWidget[LinkedPasses]):
+class CompareWidget(DrawingWidget[LinkedPasses, dict[str, list[Finding]]]):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     A static graph among them is only looked at: no backward runs through it.
@@ -230,53 +228,8 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         self._stage.mark(State.PASS_PENDING)
         self._stage.refresh()
 
-    def diagnose(
-        self,
-        *,
-        names: TensorNames | None = None,
-        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-        vanishing: float = 1e-4,
-        exploding: float = 1e4,
-        dead: float = 0.9,
-        largest: int = 5,
-        stacklevel: int = 1,
-    ) -> dict[str, list[Finding]]:
-        """Find common problems of the gradients of each graph.
-
-        Args:
-            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
-                None for no check of it.
-            vanishing (float, optional): Likewise. Default: ``1e-4``.
-            exploding (float, optional): Likewise. Default: ``1e4``.
-            dead (float, optional): Likewise. Default: ``0.9``.
-            largest (int, optional): Likewise. Default: ``5``.
-            stacklevel (int, optional): Likewise. Default: ``1``.
-
-        Returns:
-            The label of each graph, and its findings, the most severe first.
-
-        Raises:
-            TypeError: ``optimizer`` is not an optimizer.
-            ValueError: A threshold is out of range, the widget is closed, or a graph is static.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.zeros(3, requires_grad=True)
-            >>> widget = compare({"root": x.sqrt().sum(), "square": x.square().sum()})
-            >>> widget.backward()
-            >>> {label: [each.kind for each in found] for label, found in widget.diagnose().items()}
-            {'root': ['nan'], 'square': ['zero']}
-        """
+    def _diagnosed(self, request: DiagnosisRequest) -> dict[str, list[Finding]]:
         linked = self._open()
-        request = DiagnosisRequest(
-            caller_names(names, "diagnose", stacklevel),
-            Limits(vanishing, exploding, dead, largest),
-            names is not None,
-            read_optimizers(optimizer),
-        )
         return {label: judged(source, request) for label, source in linked.sources.items()}
 
     def _graphs_shown(self) -> dict[str, Snapshot]:

@@ -7,30 +7,36 @@ from __future__ import annotations
 
 import functools
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import anywidget
+import torch
 import traitlets
 from IPython.display import display
 
+from ..checks.run_checks import Limits
 from ..explain import describe_node as why
 from ..export import pictures
+from ..graph.names import caller_names
 from ..hosts.event_loop import MainThread, is_heard
 from ..hosts.this_host import this_host
 from ..lazily import nx
 from ..schema.json_values import well_formed
-from ..sources.graph_source import Snapshot
+from ..sources.diagnose import read_optimizers
+from ..sources.graph_source import DiagnosisRequest, Snapshot
 from ..torch_api.compiled import refuse_while_compiling
 from ..torch_api.modes import grad_mode_kept
+from ..types import TensorNames
 from .controllers import Controller, Turn
 from .stage import Stage, WidgetSource
 from .traits import Constants, Cursor, Direction, OwnNames, reacts
 
 _T = TypeVar("_T", bound=WidgetSource)
+_F = TypeVar("_F")  # what `diagnose` returns
 
 
-class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
+class DrawingWidget(anywidget.AnyWidget, Generic[_T, _F], metaclass=OwnNames):
     """A picture with a cursor over backward. Base of `GraphWidget` and `CompareWidget`.
 
     A subclass has the traits ``details`` and ``_steps``, and the methods that are abstract here.
@@ -215,6 +221,60 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         self._cursors.reset()
 
     # ---- The graph
+
+    def diagnose(
+        self,
+        *,
+        names: TensorNames | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        vanishing: float = 1e-4,
+        exploding: float = 1e4,
+        dead: float = 0.9,
+        largest: int = 5,
+        stacklevel: int = 1,
+    ) -> _F:
+        """Find common problems of gradients. A `GraphWidget` lists them under the picture, too.
+
+        Args:
+            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
+            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
+                None for no check of it.
+            vanishing (float, optional): Likewise. Default: ``1e-4``.
+            exploding (float, optional): Likewise. Default: ``1e4``.
+            dead (float, optional): Likewise. Default: ``0.9``.
+            largest (int, optional): Likewise. Default: ``5``.
+            stacklevel (int, optional): Likewise. Default: ``1``.
+
+        Returns:
+            The findings, the most severe first. A comparison returns a dict: the label of each
+            graph, and its findings.
+
+        Raises:
+            TypeError: ``optimizer`` is not an optimizer, or a threshold is not a number.
+            ValueError: A threshold is out of range, the widget is closed, or a graph is static.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget, compare
+            >>> x = torch.zeros(3, requires_grad=True)
+            >>> widget = GraphWidget(x.sqrt().sum())
+            >>> widget.backward()
+            >>> [finding.kind for finding in widget.diagnose()]
+            ['nan']
+            >>> y = torch.zeros(3, requires_grad=True)
+            >>> both = compare({"root": y.sqrt().sum(), "square": y.square().sum()})
+            >>> both.backward()
+            >>> {label: [each.kind for each in found] for label, found in both.diagnose().items()}
+            {'root': ['nan'], 'square': ['zero']}
+        """
+        request = DiagnosisRequest(
+            caller_names(names, "diagnose", stacklevel),
+            Limits(vanishing, exploding, dead, largest),
+            names is not None,
+            read_optimizers(optimizer),
+        )
+        return self._diagnosed(request)
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -447,6 +507,10 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     @abstractmethod
     def _networkx(self, source: _T) -> nx.MultiDiGraph:
         """Return a copy of the graph."""
+
+    @abstractmethod
+    def _diagnosed(self, request: DiagnosisRequest) -> _F:
+        """Return the findings of each graph."""
 
     def _turn(self, node: int | str, how: Turn) -> None:
         """Open or close a node."""

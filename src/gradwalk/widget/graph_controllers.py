@@ -190,13 +190,13 @@ def _as_ranks(ranks: list[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}"
 
 
-class CursorController(Controller[DrawingWidget[Any]]):
+class CursorController(Controller[DrawingWidget[Any, Any]]):
     """Moves the cursor, and runs the real backward once."""
 
     stage: Stage[Any]
 
     def __init__(
-        self, widget: DrawingWidget[Any], move: Callable[[int, bool], None] | None = None
+        self, widget: DrawingWidget[Any, Any], move: Callable[[int, bool], None] | None = None
     ) -> None:
         super().__init__(widget)
         self._move = move or self.move_cursor

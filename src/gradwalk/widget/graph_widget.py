@@ -6,17 +6,15 @@ handles it; another graph, a pass and a change of a trait go to all of them, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 import traitlets
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
 from ..backward.run_backward import IF_POSSIBLE
 from ..checks.finding import Finding, findings_from
-from ..checks.run_checks import Limits
 from ..export import mime
 from ..export.disk import bundle
 from ..export.text import size_of
@@ -26,7 +24,6 @@ from ..graph.names import caller_names
 from ..lazily import nx
 from ..plugins import Hook
 from ..schema.details import DetailsModel
-from ..sources.diagnose import read_optimizers
 from ..sources.graph_source import (
     DiagnosisRequest,
     GraphSource,
@@ -366,55 +363,10 @@ class GraphWidget(GraphTraits):
         source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
         self._updates.replace(source)
 
-    def diagnose(
-        self,
-        *,
-        names: TensorNames | None = None,
-        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-        vanishing: float = 1e-4,
-        exploding: float = 1e4,
-        dead: float = 0.9,
-        largest: int = 5,
-        stacklevel: int = 1,
-    ) -> list[Finding]:
-        """Look for what commonly goes wrong with gradients, and list it under the picture.
-
-        Args:
-            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
-                None for no check of it.
-            vanishing (float, optional): Likewise. Default: ``1e-4``.
-            exploding (float, optional): Likewise. Default: ``1e4``.
-            dead (float, optional): Likewise. Default: ``0.9``.
-            largest (int, optional): Likewise. Default: ``5``.
-            stacklevel (int, optional): Likewise. Default: ``1``.
-
-        Returns:
-            The findings, the most severe first; `findings` has them, too.
-
-        Raises:
-            TypeError: ``optimizer`` is not an optimizer, or a threshold is not a number.
-            ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.zeros(3, requires_grad=True)
-            >>> widget = GraphWidget(x.sqrt().sum())
-            >>> widget.backward()
-            >>> [finding.kind for finding in widget.diagnose()]
-            ['nan']
-        """
-        request = DiagnosisRequest(
-            caller_names(names, "diagnose", stacklevel),
-            Limits(vanishing, exploding, dead, largest),
-            names is not None,
-            read_optimizers(optimizer),
-        )
-        return self._diagnosis.diagnose(request)
-
     # ---- What `DrawingWidget` asks for
+
+    def _diagnosed(self, request: DiagnosisRequest) -> list[Finding]:
+        return self._diagnosis.diagnose(request)
 
     def _networkx(self, source: GraphSource) -> nx.MultiDiGraph:
         return source.to_networkx()

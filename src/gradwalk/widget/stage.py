@@ -67,7 +67,7 @@ class Stage(Generic[_T]):
     """The graph that a widget shows, with what controllers need. It holds the widget weakly.
 
     Attributes:
-        source: The contents of the widget; None before it is set up and after the widget has closed.
+        source: The contents of the widget; None before it is set up and after it is closed.
         lock: Never held while the user's code runs.
         parts: Builds parts of the picture, and knows which failed.
         idle: Asks for a refresh when the program rests.
