@@ -15,7 +15,7 @@ from .validate import check, check_version, fill_in
 from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 18
+VERSION = 19
 """The version of the file format. Raise it with every change of the fields.
 
 A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A
@@ -241,7 +241,7 @@ def _rename(saved: dict[str, Any]) -> None:
         value = waiting.pop()
         if isinstance(value, dict) and "input_nr" in value:
             value["arg_nr"] = value.pop("input_nr")
-        if isinstance(value, dict) and value.keys() == FindingModel.__annotations__.keys():
+        if isinstance(value, dict) and "severity" in value:  # a finding
             value["kind"] = str(value["kind"]).replace(" a rank", " rank").replace(" ", "-")
         inner = value.values() if isinstance(value, dict) else value
         waiting += [each for each in inner if isinstance(each, (dict, list))]
