@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .sources.read_source import capture
     from .tracing.failed_call import FailedInput
     from .tracing.watch import watch
+    from .widget.graph_node import GraphNode
     from .widget.graph_traits import Measurement, NodeMeasure
     from .widget.graph_widget import GraphWidget
 
@@ -53,6 +54,7 @@ __all__ = [
     "Failure",
     "Finding",
     "FollowedRun",
+    "GraphNode",
     "GraphWidget",
     "HeldGraph",
     "HeldTensor",
@@ -127,6 +129,7 @@ _PLACES = {
         "sources.read_source": ("capture",),
         "tracing.failed_call": ("FailedInput",),
         "tracing.watch": ("watch",),
+        "widget.graph_node": ("GraphNode",),
         "widget.graph_widget": ("GraphWidget",),
         "widget.graph_traits": ("Measurement", "NodeMeasure"),
     }.items()

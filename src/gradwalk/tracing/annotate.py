@@ -12,6 +12,7 @@ from dataclasses import dataclass, fields
 
 from ..graph.capture import Capture
 from ..graph.names import Names
+from ..graph.names import below as joined
 from ..lazily import nx
 from ..torch_api.checkpoints import may_have_parts, parts_in
 from .annotations import Annotation, annotations_in
@@ -58,6 +59,15 @@ class Annotated(Capture):
     def first_extra(self) -> int:
         """The id of the first extra node."""
         return len(self.nodes) + self.calls
+
+    def module_of(self, node: int) -> str | None:
+        """The path of the module that ran a node, with its variable; None if nobody watched it."""
+        seen = self.annotations.get(node)
+        if seen is None:
+            return None
+        if seen.module is None or seen.module.startswith("("):
+            return seen.module or ""
+        return joined(self.module_roots.variable, seen.module)
 
     def extra(self, node: int) -> Extra:
         """Return the extra node with an id."""

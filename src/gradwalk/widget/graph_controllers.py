@@ -422,7 +422,7 @@ class UpdateController(Controller[GraphTraits]):
 
 
 class OpenController(Controller[GraphTraits]):
-    """Expands and collapses nodes."""
+    """Selects, expands and collapses nodes."""
 
     def __init__(
         self, widget: GraphTraits, cursors: CursorController, updates: UpdateController
@@ -430,6 +430,23 @@ class OpenController(Controller[GraphTraits]):
         super().__init__(widget)
         self._cursors = cursors
         self._updates = updates
+
+    def select(self, name: Any) -> None:
+        """Select a node or the box of a module; see `GraphWidget.select`."""
+        widget = self.widget
+        source = widget._open()
+        paths = source.model["modules"]["namespaces"]
+        boxes = {path.replace("/", "."): path for path in paths}
+        roots = {called.split(".")[0] for _, called in source.drawn.nodes(data="name") if called}
+        path = None
+        if isinstance(name, str):  # a box may be without the variable that holds the whole model
+            root, _, inner = name.partition(".")
+            path = boxes.get(name) or (boxes.get(inner) if root in roots else None)
+        node = None if name is None or path else find_node(source.drawn, name, more=boxes)
+        with widget._change():
+            widget.selected = node
+            number = 1 if widget._box is None else widget._box["number"] + 1
+            widget.set_trait("_box", path and {"path": path, "number": number})
 
     def turn(self, node: Any, how: Turn) -> None:
         """Expand or collapse a node; see `GraphWidget.expand`."""

@@ -18,6 +18,7 @@ from ..schema.details import DetailsModel
 from ..schema.findings import FindingModel, MemoryModel
 from ..schema.graph import DtypesModel, GraphModel, OverlayModel
 from ..schema.updates import (
+    BoxModel,
     CheckedModel,
     DifferenceModel,
     NumberInputModel,
@@ -88,6 +89,7 @@ class GraphTraits(DrawingWidget[GraphSource, list[Finding]]):
     _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _overlays: list[OverlayModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _box: BoxModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
         **masked("_values")
     )  # type: ignore[assignment]

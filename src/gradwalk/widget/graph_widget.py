@@ -43,6 +43,7 @@ from .graph_controllers import (
     RankController,
     UpdateController,
 )
+from .graph_node import GraphNode, read_node
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .overlay_controller import OverlayController
@@ -58,14 +59,14 @@ class GraphWidget(GraphTraits):
 
     Looking never changes a gradient, the random state or the graph. `backward` and `step` run the
     real backward once; afterwards the cursor moves over what was recorded. The widget keeps the
-    graph alive, so `close` it when done with a large one. ``model``, ``details``, ``state``,
-    ``run``, ``transport``, ``effect`` and ``score`` are plain JSON for the front end, and
-    provisional: their fields may change.
+    graph alive, so `close` it when done with a large one. `node` reads a node. ``model``,
+    ``details``, ``state``, ``run``, ``transport``, ``effect`` and ``score`` are plain JSON for the
+    front end, and provisional: their fields may change.
 
     Attributes:
         graph: The captured graph as networkx, a copy.
         model: The drawn graph, as plain JSON values. Read-only.
-        selected: Id of the selected node, or None. Set it, or click a node.
+        selected: Id of the selected node, or None. Set it, call `select`, or click a node.
         details: The contents of the panel, for the selected node. If none is selected and the
             cursor is within the pass: for the node that ran last. Else None. Computed when it is
             read. Read-only.
@@ -104,9 +105,8 @@ class GraphWidget(GraphTraits):
         >>> widget
         GraphWidget(2 nodes, 1 edge, 1 leaf)
         >>> h.backward()
-        >>> widget.selected = 1
-        >>> widget.details["name"], widget.details["grad"]["values"]
-        ('w', [2.0])
+        >>> widget.node("w").grad
+        tensor([2.])
         >>> widget.close()
     """
 
@@ -286,6 +286,60 @@ class GraphWidget(GraphTraits):
             self._start()
             if source.recorded is not None:  # None when the widget was closed meanwhile
                 self._inside.run_to(source, node)
+
+    def select(self, name: int | str | None) -> None:
+        """Select a node or the box of a module, as a click does.
+
+        Args:
+            name (int | str | None): The id of a node, the name of its tensor or of a module, or the
+                words that the picture or a finding has for it. None selects nothing.
+
+        Raises:
+            TypeError: ``name`` is neither an id nor a name.
+            ValueError: No node and no module is called so, or several are.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.select("x")
+            >>> widget.selected
+            1
+        """
+        self._nodes.select(name)
+
+    @grad_mode_kept
+    def node(self, name: int | str) -> GraphNode:
+        """Read one node: its tensors, its gradients at the cursor, its module and line.
+
+        Args:
+            name (int | str): Its id, the name of its tensor, or the words that the picture or a
+                finding has for it, such as "MulBackward0 (node 3)".
+
+        Returns:
+            A `GraphNode`.
+
+        Raises:
+            TypeError: ``name`` is neither an id nor a name.
+            ValueError: No node is called so, or several are.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.backward()
+            >>> widget.node("x").grad, widget.node("PowBackward0").value
+            (tensor(6.), tensor(9.))
+        """
+        source = self._open()
+        self._refresh(describe=False)
+        found = source.details(find_node(source.drawn, name))
+        shown = self._masked("details", found)
+        return read_node(source, shown, is_hidden=shown is not found)
 
     @property
     def steps(self) -> list[RecordedStep]:

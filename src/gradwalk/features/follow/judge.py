@@ -11,7 +11,7 @@ import torch
 
 from ...checks.finding import Finding
 from ...english import list_some, plural
-from ...explain.explain_grad import Explanation, place_in
+from ...explain.explain_grad import Explanation
 from ...schema.findings import Severity
 from .look import Look
 from .norms import UNREAD, norms_of
@@ -204,7 +204,7 @@ def _not_finite(
         f"The gradient of {list_some(names, 4)} is NaN or Inf" if bad else "The loss is not finite"
     )
     where = f" {known.message}" if known is not None else ""
-    line = place_in(known.message) if known is not None else None
+    line = known.line if known is not None else None
     message = f"{what} at step {step}, before the step.{where}"
     yield run_finding("nan", "error", step, message, names, line=line, count=len(names))
 
@@ -222,8 +222,8 @@ def _of_diagnose(look: Look, step: int) -> Iterator[RunFinding]:
             continue  # the step says more of NaN
         if finding.severity != "info" and finding.message not in seen:
             seen.add(finding.message)
-            line = place_in(finding.message)
-            yield run_finding(finding.kind, finding.severity, step, finding.message, (), line=line)
+            about = finding.kind, finding.severity, step, finding.message, ()
+            yield run_finding(*about, line=finding.line)
 
 
 def _cleared_at_step(
