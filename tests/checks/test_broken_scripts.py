@@ -7,7 +7,8 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import broken_steps  # noqa: F401  its scripts stand in BROKEN, too
+import broken_mechanisms  # noqa: F401  its scripts stand in BROKEN, too
+import broken_steps  # noqa: F401
 import forum_copies  # noqa: F401
 import forum_machinery  # noqa: F401
 import forum_scripts  # noqa: F401

@@ -45,6 +45,7 @@ FindingKind = Literal[
     "scaled",
     "padding",
     "dominated",
+    "mixed-rows",
     "unused-on-rank",
     "not-reduced",
     "drifted",
