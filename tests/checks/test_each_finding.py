@@ -128,6 +128,7 @@ PROGRAMS = {
         NUMBERS + "test_what_takes_no_padding_is_silent",
     ),
     "dominated": ("one of two losses dominates", "an actor and a critic in one loss"),
+    "shared-memory": ("an average that is the model", "an average made by deepcopy"),
     "mixed-rows": (
         "a view where a transpose was meant",
         "features/dependencies/test_dependencies.py::test_what_mixes_on_purpose_is_silent",

@@ -109,3 +109,63 @@ broken(
         return F.mse_loss(model(x), y)
 """,
 )
+broken(
+    "an average that is the model",
+    "shared-memory",
+    "ema and model|copy.deepcopy()|2 parameters",
+    """
+    model = nn.Linear(4, 1)
+    ema = model
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "a target network by copy.copy",
+    "shared-memory",
+    "target and model|copy.deepcopy()|4 parameters",
+    """
+    import copy
+    model = nn.Sequential(nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 1))
+    target = copy.copy(model)
+    def step():
+        with torch.no_grad():
+            wanted = y + 0.9 * target(x)
+        return F.mse_loss(model(x), wanted)
+""",
+)
+broken(
+    "a best state that learns on",
+    "shared-memory",
+    "best is in the memory of model.weight and model.bias|state_dict()",
+    """
+    model = nn.Linear(4, 1)
+    best = model.state_dict()
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "old values that are the parameters",
+    "shared-memory",
+    "old is in the memory of model.weight",
+    """
+    model = nn.Linear(4, 1)
+    old = [p.detach() for p in model.parameters()]
+    def step():
+        drift = sum((p - q).square().sum() for p, q in zip(model.parameters(), old))
+        return F.mse_loss(model(x), y) + drift
+""",
+)
+broken(
+    "a prompt in the memory of the table",
+    "shared-memory",
+    "prompt and table.weight overlap|clone()",
+    """
+    table, head = nn.Embedding(20, 4), nn.Linear(4, 3)
+    prompt = nn.Parameter(table.weight[:5])
+    def step():
+        rows = torch.cat([prompt.expand(16, 5, 4), table(torch.randint(20, (16, 6)))], 1)
+        return F.cross_entropy(head(rows.mean(1)), labels)
+""",
+)

@@ -31,6 +31,7 @@ from .memory import saved_memory
 from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings, unregistered_findings
+from .shared import shared_findings
 from .terms import term_findings
 from .updates import update_findings
 from .wrong_numbers import number_findings
@@ -101,6 +102,7 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         operation_findings,
         number_findings,
         update_findings,
+        shared_findings,
         functools.partial(_memory, largest=limits.largest),
         *MORE_CHECKS,
         _unknown,  # the last, when the others have found what is missing

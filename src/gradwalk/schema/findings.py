@@ -46,6 +46,7 @@ FindingKind = Literal[
     "padding",
     "dominated",
     "mixed-rows",
+    "shared-memory",
     "unused-on-rank",
     "not-reduced",
     "drifted",
