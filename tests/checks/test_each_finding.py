@@ -129,6 +129,8 @@ PROGRAMS = {
     ),
     "dominated": ("one of two losses dominates", "an actor and a critic in one loss"),
     "shared-memory": ("an average that is the model", "an average made by deepcopy"),
+    "alike": ("constant weights before a batch norm", "zeros at the start of a last layer"),
+    "unused-result": ("a complex number cast to real", "a magnitude of complex numbers"),
     "mixed-rows": (
         "a view where a transpose was meant",
         "features/dependencies/test_dependencies.py::test_what_mixes_on_purpose_is_silent",

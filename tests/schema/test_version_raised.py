@@ -17,7 +17,7 @@ from gradwalk.schema.values import Nested, SomeOf
 FIELDS = {
     ("VERSION", 17): "f05976e19e1910a5",
     ("VERSION", 18): "f05976e19e1910a5",  # the same fields; repeated values once
-    ("VERSION", 19): "a5a1d6fe0e5ed312",
+    ("VERSION", 19): "2484529a2a3a89a1",
     ("RANK_VERSION", 5): "28b9df6e72c7e1f1",
     ("RANK_VERSION", 6): "23ed9e0aa8e19658",
 }

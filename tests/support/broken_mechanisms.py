@@ -169,3 +169,90 @@ broken(
         return F.cross_entropy(head(rows.mean(1)), labels)
 """,
 )
+broken(
+    "constant weights before a batch norm",
+    "alike",
+    "All 8 units of model.0.weight|at random",
+    """
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Tanh(), nn.Linear(8, 1))
+    for layer in (model[0], model[3]):
+        nn.init.constant_(layer.weight, 0.1)
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "a router that keeps its best expert",
+    "alike",
+    "divides 16 numbers by themselves|leave out the division",
+    """
+    router = nn.Linear(4, 3)
+    experts = nn.ModuleList(nn.Linear(4, 1) for _ in range(3))
+    def step():
+        weight, best = router(x).softmax(-1).topk(1)
+        weight = weight / weight.sum(-1, keepdim=True)  # HERE
+        results = torch.stack([each(x) for each in experts], 1)
+        return F.mse_loss(weight * results.gather(1, best.unsqueeze(-1)).squeeze(1), y)
+""",
+    also=("zero",),
+)
+broken(
+    "a complex number cast to real",
+    "unused-result",
+    "drops the imaginary part",
+    """
+    model = nn.Linear(4, 4)
+    def step():
+        h = torch.fft.fft(model(x)).to(torch.float32)  # HERE
+        return F.mse_loss(h.mean(1, keepdim=True), y)
+""",
+)
+broken(
+    "a divergence that nobody adds",
+    "unused-result",
+    "kl requires grad|add it to the loss",
+    """
+    encode, decode = nn.Linear(4, 4), nn.Linear(2, 4)
+    def step():
+        global kl
+        mean, log_var = encode(x).chunk(2, 1)
+        kl = 0.5 * (mean.square() + log_var.exp() - log_var - 1).sum(1).mean()
+        z = mean + torch.randn_like(mean) * (0.5 * log_var).exp()
+        return F.mse_loss(decode(z), x)
+""",
+)
+broken(
+    "a scale that is a buffer",
+    "unused-result",
+    "model.scale is a buffer|nn.Parameter",
+    """
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(4, 1)
+            self.register_buffer("scale", torch.ones(1))
+        def forward(self, v):
+            return self.linear(v) * self.scale  # HERE
+    model = Scaled()
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+broken(
+    "a head whose result is dropped",
+    "no-grad",
+    "although its module ran|does not use the result",
+    """
+    class Two(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.one, self.two = nn.Linear(4, 4), nn.Linear(4, 1), nn.Linear(4, 1)
+        def forward(self, v):
+            h = self.body(v)
+            return self.one(h), self.two(h)
+    model = Two()
+    def step():
+        value, _ = model(x)
+        return F.mse_loss(value, y)
+""",
+)

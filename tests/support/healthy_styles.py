@@ -14,6 +14,17 @@ STYLES = {
         drift = sum((p - q).square().sum() for p, q in zip(model.parameters(), old))
         return F.mse_loss(model(x), y) + drift
 """,
+    "zeros at the start of a last layer": """
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+    nn.init.zeros_(model[2].weight); nn.init.zeros_(model[2].bias)
+    def step():
+        return F.cross_entropy(model(x), labels)
+""",
+    "a magnitude of complex numbers": """
+    model = nn.Linear(4, 4)
+    def step():
+        return F.mse_loss(torch.fft.fft(model(x)).abs().mean(1, keepdim=True), y)
+""",
     "tied heads in a list": """
     table = nn.Embedding(12, 6)
     head = nn.Linear(6, 12, bias=False)

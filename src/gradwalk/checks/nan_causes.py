@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -40,15 +40,16 @@ def word_of(value: Any) -> str | None:
     return "-Inf" if everywhere(value, lambda part: part != math.inf) else "Inf"
 
 
-def cause_behind(context: CheckContext, start: int) -> str:
+def cause_behind(context: CheckContext, start: int, how: Callable[[int], str | None]) -> str:
     """Return a sentence about the tensor behind a node that has Inf or NaN; empty for none known.
 
-    The walk ends at results that are known to be finite: nothing comes through them.
+    ``how``: says how an operation made it, if its saved tensors show that. The walk ends at
+    results that are known to be finite: nothing comes through them.
     """
     found: tuple[int, str] | None = None
     waiting, seen = [start], {start}
     for node in waiting:  # grows while we walk
-        for order, words in _of_node(context, node, is_start=node == start):
+        for order, words in _of_node(context, node, None if node == start else how):
             if found is None or order < found[0]:
                 found = order, words
         for child in context.captured.graph.succ[node]:
@@ -63,7 +64,9 @@ def cause_behind(context: CheckContext, start: int) -> str:
     return f" The cause is before it: {found[1]}.{why}"
 
 
-def _of_node(context: CheckContext, node: int, *, is_start: bool) -> Iterator[tuple[int, str]]:
+def _of_node(
+    context: CheckContext, node: int, how: Callable[[int], str | None] | None
+) -> Iterator[tuple[int, str]]:
     """Yield NaN and Inf that a node took as a constant or made; each with its place in time."""
     captured = context.captured
     data = captured.graph.nodes[node]
@@ -80,7 +83,7 @@ def _of_node(context: CheckContext, node: int, *, is_start: bool) -> Iterator[tu
         word = word_of(tensor if tensor is not None else each.values)
         if word and each.tensor is not None:
             yield -1, _constant(context, each, tensor, word)
-    if is_start:
+    if how is None:  # the start, of which others say how
         return
     word = word_of(_value(context, node)) or _overflow(context, node)
     if word:
@@ -88,7 +91,9 @@ def _of_node(context: CheckContext, node: int, *, is_start: bool) -> Iterator[tu
         largest = f"{torch.finfo(dtype).max:g}" if dtype in _FLOATS else ""
         is_half = dtype is torch.float16 and word != "NaN"
         ends = f": float16 ends at {largest}" if is_half else ""
-        yield data["sequence_nr"], f"{_called(context, node)} {_has(word)}{ends}"
+        by = how(node)
+        made = f" {_has(word)}{ends}" if by is None else f", {by}, {_has(word)}"
+        yield data["sequence_nr"], f"{_called(context, node)}{made}"
 
 
 def _has(word: str) -> str:

@@ -148,14 +148,22 @@ def _first(context: CheckContext, only: str = "") -> tuple[int, str] | None:
     for node in context.captured.operations:
         for word, sentence in _known_of(context, node):
             if word == "NaN":
-                before = cause_behind(context, node)
+                before = cause_behind(context, node, partial(_how, context))
                 if infinite and not only and not before:
                     before = f" Inf was there before. {infinite[1]}"
                 return node, f"{sentence}{before}"
             infinite = infinite or (node, sentence)
     if only or infinite is None:
         return None
-    return infinite[0], f"{infinite[1]}{cause_behind(context, infinite[0])}"
+    return infinite[0], f"{infinite[1]}{cause_behind(context, infinite[0], partial(_how, context))}"
+
+
+def _how(context: CheckContext, node: int) -> str | None:
+    """How an operation made NaN or Inf of what it saved; None if that does not show it."""
+    with contextlib.suppress(Exception):  # what it saved is freed, sparse, refuses to compare, ...
+        op = context.captured.graph.nodes[node]["op"]
+        return next((how for _, how in _made_by(op, context.saved(node))), None)
+    return None
 
 
 def _known_of(context: CheckContext, node: int) -> Iterator[tuple[str, str]]:

@@ -17,9 +17,9 @@ from ..torch_api.reading import overlap, storage_id
 from .context import CheckContext
 from .finding import Finding
 
-_OTHER = frozenset(
-    "ema average averaged avg swa shadow target teacher reference ref old frozen best copy backup "
-    "initial init previous prev before saved snapshot anchor baseline start".split()
+_OTHER = re.compile(
+    "ema|average|averaged|avg|swa|shadow|target|teacher|reference|ref|old|frozen|best|copy|backup|"
+    "initial|init|previous|prev|before|saved|snapshot|anchor|baseline|start"
 )
 """Words in the names of what should stay as it is while a model learns."""
 
@@ -35,7 +35,7 @@ def shared_findings(context: CheckContext) -> Iterator[Finding]:
 def is_other(name: str) -> bool:
     """Whether a name says that it is not the model that learns: "ema_model", "target_net"."""
     split = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
-    return not _OTHER.isdisjoint(re.findall(r"[a-z]+", split))
+    return any(map(_OTHER.fullmatch, re.findall(r"[a-z]+", split)))
 
 
 def _same_modules(context: CheckContext) -> Iterator[Finding]:
@@ -79,7 +79,9 @@ def _pairs(context: CheckContext) -> Iterator[tuple[str, str, nn.Module]]:
             name
             for name in names
             if name not in others
-            and not any(name.startswith(f"{each}.") or each.startswith(f"{name}.") for each in others)
+            and not any(
+                name.startswith(f"{each}.") or each.startswith(f"{name}.") for each in others
+            )
         ]
         if others and own:
             yield own[0], others[0], named[0][1]
@@ -98,7 +100,9 @@ def _kept_values(context: CheckContext) -> Iterator[Finding]:
         memory = storage_id(tensor)
         if memory is not None:
             by_memory[memory] = tensor
-    own = {name for parameters in context.called.parameters.values() for name in parameters.values()}
+    own = {
+        name for parameters in context.called.parameters.values() for name in parameters.values()
+    }
     kept: dict[str, list[str]] = defaultdict(list)
     for key, (name, reference) in context.called.known.items():
         names = [*([] if key in learned else [name]), *context.called.aliases.get(key, ())]
@@ -149,11 +153,7 @@ def _overlapping(context: CheckContext) -> Iterator[Finding]:
 def _held_twice(context: CheckContext) -> Iterator[Finding]:
     """Parameters that two optimizers step."""
     held = context.held_by
-    twice = [
-        node
-        for key, node in context.leaves.items()
-        if sum(key in keys for keys in held) > 1
-    ]
+    twice = [node for key, node in context.leaves.items() if sum(key in keys for keys in held) > 1]
     if twice:
         names = [context.name(node) for node in twice]
         message = (

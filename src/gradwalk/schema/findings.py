@@ -47,6 +47,8 @@ FindingKind = Literal[
     "dominated",
     "mixed-rows",
     "shared-memory",
+    "alike",
+    "unused-result",
     "unused-on-rank",
     "not-reduced",
     "drifted",
