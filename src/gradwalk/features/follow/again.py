@@ -88,7 +88,7 @@ def _play(
             seeds = args[2] if len(args) > 2 else seeds
         elif len(args) > 1:
             seeds = args[1]
-        # What is saved must live on, for it shows NaN that forward made.
+        # Saved tensors must live on, for they show NaN that forward made.
         torch.autograd.backward(outputs, seeds, retain_graph=True)
     names = copies.names(program)
     found = _birth(diagnose(*outputs, names=names))

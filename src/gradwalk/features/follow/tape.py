@@ -74,7 +74,7 @@ _KINDS = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 
 
 class State(NamedTuple):
-    """What a call depends on beside its arguments."""
+    """State that a call depends on, beside its arguments."""
 
     random: torch.Tensor | None
     devices: Sequence[torch.Tensor]
