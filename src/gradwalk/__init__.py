@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import testing, types
+    from . import integrations, testing, types
     from .backward.record import Recording, record
     from .backward.recorded_pass import RecordedStep, StepContribution
     from .checks.finding import Finding
@@ -83,6 +83,7 @@ __all__ = [
     "explain_grad",
     "follow",
     "held",
+    "integrations",
     "interact",
     "last_failure",
     "load",
@@ -141,7 +142,7 @@ _PLACES = {
 }
 
 
-_MODULES = ("testing", "types")
+_MODULES = ("integrations", "testing", "types")
 
 
 def __getattr__(name: str) -> Any:
