@@ -18,7 +18,6 @@ import torch
 from torch import nn
 
 from ...checks.finding import Finding
-from ...explain.explain_grad import place_in
 from ...sources.diagnose import diagnose
 from ...torch_api.dtensors import own_part
 from ...torch_api.modes import grad_mode_kept
@@ -113,7 +112,7 @@ def _birth(findings: Iterable[Finding]) -> Birth | None:
     found = next((each for each in findings if each.kind == "nan"), None)
     if found is None or found.severity == "info":
         return None
-    return Birth(found.message, place_in(found.message), found.nodes[0] if found.nodes else None)
+    return Birth(found.message, found.line, found.nodes[0] if found.nodes else None)
 
 
 def _is_finite(loss: torch.Tensor) -> bool:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 
 from ...english import list_some, plural
-from ...explain.explain_grad import Explanation, place_in
+from ...explain.explain_grad import Explanation
 from ...result import make, replaced
 from ...schema.findings import Severity
 from .look import Look
@@ -189,7 +189,7 @@ def _not_finite(case: Case) -> Iterator[RunFinding]:
     if not bad and all(math.isfinite(loss) for each in passes for loss in each.losses):
         return
     known = next((f for each in passes for f in each.findings if f.kind == "nan"), None)
-    line = place_in(known.message) if known is not None else None
+    line = known.line if known is not None else None
     node = known.nodes[0] if known is not None and known.nodes else None
     found = finding("gradient" if bad else "loss", case.step, _names(bad), line=line, node=node)
     yield found if known is None else replaced(found, message=f"{found.message} {known.message}")
@@ -200,8 +200,8 @@ def _of_diagnose(case: Case) -> Iterator[RunFinding]:
     every = [each for one in case.look.passes for each in one.findings]
     for each in {each.message: each for each in reversed(every)}.values():
         if each.kind in _FROM_DIAGNOSE and each.severity != "info":
-            where = place_in(each.message)
-            yield make(RunFinding, each.kind, each.severity, case.step, each.message, (), where)
+            about = each.kind, each.severity, case.step, each.message, (), each.line
+            yield make(RunFinding, *about)
 
 
 def _cleared_at_step(case: Case) -> Iterator[RunFinding]:
