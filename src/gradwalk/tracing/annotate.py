@@ -87,7 +87,7 @@ def watched(captured: Capture) -> dict[int, Annotation]:
 
 
 class _Draft:
-    """What the passes have added to a captured graph so far."""
+    """A captured graph, and the facts that the passes have added so far."""
 
     def __init__(self, captured: Capture, names: Names, *, infer: bool, look: bool) -> None:
         self.captured, self.names, self.infer, self.look = captured, names, infer, look
