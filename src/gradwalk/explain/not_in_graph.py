@@ -15,7 +15,7 @@ from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import PART, is_plain, overlap, version_of
 from ..tracing.annotations import unrecorded_sources
 from ..tracing.cuts import Cause, Cut, UnrecordedSource, alias_of
-from ..tracing.records import has_watched
+from ..tracing.records import has_watched, ran_with
 from .asked import Asked
 from .constants_and_cuts import at_line, lost_by, words_of
 from .loss_graph import LossGraph
@@ -213,6 +213,8 @@ def _unused(asked: Asked) -> Reason:
     if not graph.is_watched:
         cause = "unwatched, derivative" if graph.holds_derivatives else "unwatched"
         return asked.reason(cause)
+    if ran_with(asked.tensor):
+        return asked.reason("result unused")
     if graph.sees_all:  # all operations; an `if`, a deepcopy() or a Parameter(...) is none
         return asked.reason("unused")
     unseen = ""

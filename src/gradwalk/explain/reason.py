@@ -111,6 +111,8 @@ _CAUSES: dict[str, dict[str, str]] = {
         "gradwalk.watch() to see more.",
         "unused": "{W} is not part of the graph of {loss}: watch() saw no path from {w} to "
         "{loss}. Use it in the forward pass, or start backward from a tensor computed from it.",
+        "result unused": "{W} is not part of the graph of {loss}, although its module ran: {loss} "
+        "does not use the result. Add the result to {loss}.",
         "no graph": "{Loss} does not require grad, so no gradient flows from it to {w}. It was "
         "computed under torch.no_grad(), from detached tensors, integers or plain numbers, or "
         "from nothing that requires grad.{again}",

@@ -87,7 +87,7 @@ def watched(captured: Capture) -> dict[int, Annotation]:
 
 
 class _Draft:
-    """A captured graph, and the facts that the passes have added so far."""
+    """The annotations of a captured graph, as far as the passes have come."""
 
     def __init__(self, captured: Capture, names: Names, *, infer: bool, look: bool) -> None:
         self.captured, self.names, self.infer, self.look = captured, names, infer, look

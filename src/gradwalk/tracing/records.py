@@ -36,7 +36,7 @@ from ..torch_api.reading import why_unreadable
 from ..torch_api.release import empty
 from . import weak_id_dict
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts
-from .module_path import ModuleCall, TensorRef
+from .module_path import ModuleCall, ModuleRan, TensorRef
 from .source_line import SourceLine
 
 MOST_COPIED = 16
@@ -193,6 +193,7 @@ class ThreadRecords:
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
         self.marked = 0  # nodes of living records
+        self.ran: dict[int, ModuleRan] = {}  # by the ``id`` of modules, of the latest watch
         self.derivatives = 0  # calls of autograd.grad() and backward() under `watch`
         self._read: dict[tuple[str, SourceLine | None], Reading] = {}
         self._changed: dict[int, tuple[Change, ...]] = {}
@@ -296,6 +297,15 @@ def ran_under_watch(captured: Capture) -> bool:
     """Return whether `watch` was on while any operation of a graph ran, seen or not."""
     numbers = [data["sequence_nr"] for data in captured.attributes.values() if data["kind"] == "op"]
     return any(thread.was_watched(number) for thread in list(_threads) for number in numbers)
+
+
+def ran_with(tensor: torch.Tensor) -> bool:
+    """Return whether a module ran in the latest watch of a thread that has a parameter."""
+    for thread in list(_threads):
+        for reference, held in list(thread.ran.values()):
+            if id(tensor) in held and reference() is not None:
+                return True
+    return False
 
 
 def has_watched() -> bool:

@@ -434,7 +434,7 @@ class OpenController(Controller[GraphTraits]):
     def select(self, name: Any) -> None:
         """Select a node or the box of a module; see `GraphWidget.select`."""
         widget = self.widget
-        source = widget._open()
+        source = self.stage.open()
         paths = source.model["modules"]["namespaces"]
         boxes = {path.replace("/", "."): path for path in paths}
         roots = {called.split(".")[0] for _, called in source.drawn.nodes(data="name") if called}
@@ -443,7 +443,7 @@ class OpenController(Controller[GraphTraits]):
             root, _, inner = name.partition(".")
             path = boxes.get(name) or (boxes.get(inner) if root in roots else None)
         node = None if name is None or path else find_node(source.drawn, name, more=boxes)
-        with widget._change():
+        with self.stage.change():
             widget.selected = node
             number = 1 if widget._box is None else widget._box["number"] + 1
             widget.set_trait("_box", path and {"path": path, "number": number})

@@ -336,7 +336,7 @@ class GraphWidget(GraphTraits):
             (tensor(6.), tensor(9.))
         """
         source = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         found = source.details(find_node(source.drawn, name))
         shown = self._masked("details", found)
         return read_node(source, shown, is_hidden=shown is not found)
