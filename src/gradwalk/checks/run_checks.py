@@ -33,6 +33,7 @@ from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings, unregistered_findings
 from .shared import shared_findings
+from .steps import step_findings
 from .terms import term_findings
 from .unused import unused_findings
 from .updates import update_findings
@@ -105,6 +106,7 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         number_findings,
         update_findings,
         shared_findings,
+        step_findings,
         alike_findings,
         unused_findings,
         functools.partial(_memory, largest=limits.largest),

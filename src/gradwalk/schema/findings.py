@@ -48,6 +48,7 @@ FindingKind = Literal[
     "mixed-rows",
     "shared-memory",
     "alike",
+    "step",
     "unused-result",
     "unused-on-rank",
     "not-reduced",
