@@ -24,6 +24,7 @@ from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
 from .alike import alike_findings
 from .context import CheckContext
+from .counting import counting_findings
 from .cuts_inside import cuts_before_leaves, cuts_inside
 from .depth import arriving_norms, layers_of, nearest_of, small_gates, worst_declines
 from .finding import Finding
@@ -106,6 +107,7 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         number_findings,
         update_findings,
         shared_findings,
+        counting_findings,
         step_findings,
         alike_findings,
         unused_findings,

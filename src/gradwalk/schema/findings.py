@@ -49,6 +49,7 @@ FindingKind = Literal[
     "shared-memory",
     "alike",
     "step",
+    "counting",
     "unused-result",
     "unused-on-rank",
     "not-reduced",

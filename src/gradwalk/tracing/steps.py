@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,41 @@ _steps: weakref.WeakKeyDictionary[torch.optim.Optimizer, Step] = weakref.WeakKey
 _counts: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()
 
 
+@dataclass
+class _Passes:
+    """The numbers of targets that the losses of backward passes average over."""
+
+    counts: list[int] = field(default_factory=list)  # one for each pass
+    leaves: set[int] = field(default_factory=set)  # the ``id`` of the leaves of the passes
+    step: SourceLine | None = None  # the line of the step that ended them
+
+
+_since_step, _of_step = _Passes(), _Passes()
+_MOST_PASSES = 64
+
+
+def note_counts(targets: int, leaves: Iterable[int]) -> None:
+    """Note a backward pass whose loss averages over a number of targets."""
+    if len(_since_step.counts) < _MOST_PASSES:
+        _since_step.counts.append(targets)
+        _since_step.leaves.update(leaves)
+
+
+def noted_counts(leaves: Collection[int]) -> tuple[SourceLine | None, list[int]]:
+    """Return the line of the latest step, and the numbers of targets of the passes before it."""
+    for passes in (_since_step, _of_step):
+        if len(passes.counts) > 1 and not passes.leaves.isdisjoint(leaves):
+            return passes.step, list(passes.counts)
+    return None, []
+
+
+def _end_passes(where: SourceLine | None) -> None:
+    global _since_step, _of_step
+    if _since_step.counts:
+        _since_step.step = where
+        _since_step, _of_step = _Passes(), _since_step
+
+
 def noted_steps() -> Iterator[tuple[torch.optim.Optimizer, Step]]:
     """Yield each optimizer that stepped under `watch`, with the latest of its noted steps."""
     for optimizer, step in list(_steps.items()):
@@ -83,6 +118,7 @@ class StepHooks:
         if torch.compiler.is_compiling() or not self._is_watched():
             return
         with contextlib.suppress(Exception), unseen(), torch.no_grad():  # the step runs in any case
+            _end_passes(here())
             count = _counts[optimizer] = _counts.get(optimizer, 0) + 1
             if count <= _ALWAYS or not count & (count - 1):
                 _steps[optimizer] = _begun(optimizer)
