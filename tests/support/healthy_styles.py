@@ -25,6 +25,20 @@ STYLES = {
     def step():
         return F.mse_loss(torch.fft.fft(model(x)).abs().mean(1, keepdim=True), y)
 """,
+    "a masked loss divided by its mask": """
+    model = nn.Linear(4, 1)
+    mask = (torch.arange(16) < 11).float().unsqueeze(1)
+    def step():
+        return ((model(x) - y).square() * mask).sum() / mask.sum()
+""",
+    "padding ignored everywhere": """
+    table, head = nn.Embedding(9, 6, padding_idx=0), nn.Linear(6, 9)
+    tokens = torch.tensor([[3, 4, 5, 0, 0], [1, 2, 3, 4, 0]])
+    layer = nn.TransformerEncoderLayer(6, 2, 8, 0.0, batch_first=True)
+    def step():
+        h = layer(table(tokens), src_key_padding_mask=tokens == 0)
+        return F.cross_entropy(head(h).flatten(0, 1), tokens.flatten(), ignore_index=0)
+""",
     "tied heads in a list": """
     table = nn.Embedding(12, 6)
     head = nn.Linear(6, 12, bias=False)

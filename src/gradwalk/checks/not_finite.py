@@ -150,8 +150,8 @@ def _first(context: CheckContext, only: str = "") -> tuple[int, str] | None:
             if word == "NaN":
                 before = cause_behind(context, node, partial(_how, context))
                 if infinite and infinite[0] == node and _how(context, node):
-                    sentence = infinite[1]  # it says how: by 0 / 0
-                elif infinite and not only and not before:
+                    return infinite  # as of 0 / 0, and it says how
+                if infinite and not only and not before:
                     before = f" Inf was there before. {infinite[1]}"
                 return node, f"{sentence}{before}"
             infinite = infinite or (node, sentence)

@@ -25,6 +25,7 @@ from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
 from .alike import alike_findings
 from .context import CheckContext
+from .counting import counting_findings
 from .cuts_inside import cuts_before_leaves, cuts_inside
 from .depth import arriving_norms, layers_of, nearest_of, small_gates, worst_declines
 from .finding import Finding
@@ -34,6 +35,7 @@ from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings, unregistered_findings
 from .shared import shared_findings
+from .steps import step_findings
 from .terms import term_findings
 from .unused import unused_findings
 from .updates import update_findings
@@ -106,6 +108,8 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         number_findings,
         update_findings,
         shared_findings,
+        counting_findings,
+        step_findings,
         alike_findings,
         unused_findings,
         functools.partial(_memory, largest=limits.largest),

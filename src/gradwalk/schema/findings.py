@@ -48,6 +48,8 @@ FindingKind = Literal[
     "mixed-rows",
     "shared-memory",
     "alike",
+    "step",
+    "counting",
     "unused-result",
     "unused-on-rank",
     "not-reduced",
