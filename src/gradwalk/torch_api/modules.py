@@ -51,8 +51,7 @@ def stand_in(
 ) -> Callable[[], None]:
     """Replace a module's own parameters and buffers; return what puts its state back.
 
-    Attributes that its forward sets, and lists that hold parameters as in an RNN, are put
-    back as well.
+    Attributes that its forward sets, and lists of parameters, as an RNN has, are put back as well.
     """
     own = vars(module)
     before = dict(own)

@@ -143,7 +143,7 @@ def nan_of(run):
 
 def anomaly(loss_of, make):
     """Return the operation and the line that torch names."""
-    with warnings.catch_warnings(record=True) as said, torch.autograd.detect_anomaly():
+    with warnings.catch_warnings(record=True) as said, torch.autograd.set_detect_anomaly(True):
         warnings.simplefilter("always")
         with pytest.raises(RuntimeError) as raised:
             train(loss_of, *begun(make))
@@ -300,6 +300,23 @@ def test_a_batch_that_was_changed_since_is_not_run_again():
             x.normal_()  # the next batch
             optimizer.step()
     assert "a tensor (8, 4) that it used was changed in place since" in nan_of(run).message
+
+
+def test_a_closure_is_not_run_again():
+    net, _ = begun(Net)
+    optimizer = torch.optim.LBFGS(net.parameters(), max_iter=2)
+    x, y = batch()
+    with follow(net, optimizer) as run:
+        for step in range(1, 5):
+
+            def closure(step=step):
+                optimizer.zero_grad()
+                loss = masked_log(net, x, y, step == 3)
+                loss.backward()
+                return loss
+
+            optimizer.step(closure)
+    assert "its optimizer runs backward within the step" in nan_of(run).message
 
 
 def test_another_loss_is_not_taken_for_that_of_the_step():

@@ -11,13 +11,13 @@ import random
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from types import CodeType, FunctionType
 from typing import Any, NamedTuple
 
 import torch
 from torch import nn
 
 from ...checks.finding import Finding
-from ...explain.explain_grad import place_in
 from ...sources.diagnose import diagnose
 from ...torch_api.dtensors import own_part
 from ...torch_api.modes import grad_mode_kept
@@ -88,7 +88,7 @@ def _play(
             seeds = args[2] if len(args) > 2 else seeds
         elif len(args) > 1:
             seeds = args[1]
-        # Saved tensors must live on, for they show NaN that forward made.
+        # The saved tensors must live on, for they show NaN that forward made.
         torch.autograd.backward(outputs, seeds, retain_graph=True)
     names = copies.names(program)
     found = _birth(diagnose(*outputs, names=names))
@@ -112,7 +112,7 @@ def _birth(findings: Iterable[Finding]) -> Birth | None:
     found = next((each for each in findings if each.kind == "nan"), None)
     if found is None or found.severity == "info":
         return None
-    return Birth(found.message, place_in(found.message), found.nodes[0] if found.nodes else None)
+    return Birth(found.message, found.line, found.nodes[0] if found.nodes else None)
 
 
 def _is_finite(loss: torch.Tensor) -> bool:
@@ -146,7 +146,7 @@ def _needed(backward: Backward) -> list[Entry]:
 def _tensor(
     each: Held | Ref, made: Mapping[Entry, Sequence[torch.Tensor]], copies: _Copies
 ) -> torch.Tensor:
-    """Return what stands for a tensor when its step is run again."""
+    """Return the tensor to use for one of the step."""
     if isinstance(each, Ref):
         return made[each.entry][each.place]
     tensor = each.tensor
@@ -178,18 +178,21 @@ def _at(line: SourceLine | None) -> Callable[..., Any]:
     """Return a function that calls another one as if it stood on a line of the program."""
     tree = ast.parse("lambda f, args, kwargs: f(*args, **kwargs)", mode="eval")
     if line is None or not line.line:
-        return lambda function, args, kwargs: function(*args, **kwargs)
+        return _plain_call
     text = linecache.getline(line.file, line.line)
     indentation = len(text) - len(text.lstrip())
     start, end = line.span or (0, len(line.text.encode()))
     for node in ast.walk(tree):
-        if hasattr(node, "lineno"):
+        if isinstance(node, (ast.expr, ast.arg)):
             node.lineno = node.end_lineno = line.line
             node.col_offset, node.end_col_offset = indentation + start, indentation + end
     code = compile(tree, line.file, "eval")
-    inner = next(each for each in code.co_consts if hasattr(each, "co_code"))
-    named = inner.replace(co_name=line.function)
-    return type(_at)(named, {"__name__": "__main__"})
+    inner = next(each for each in code.co_consts if isinstance(each, CodeType))
+    return FunctionType(inner.replace(co_name=line.function), {"__name__": "__main__"})
+
+
+def _plain_call(function: Any, args: Any, kwargs: Any) -> Any:
+    return function(*args, **kwargs)
 
 
 class _Copies:

@@ -96,7 +96,7 @@ class _Follower:
             return False
         if not run._engine.judgements and not self._has_failed:
             self._print("no backward pass that an optimizer's step follows was seen.")
-        found = run.as_json()
+        found: dict[str, Any] = run.as_json()
         try:
             self._write_graph(run)
             if not self._processes.is_first:

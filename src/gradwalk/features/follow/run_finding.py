@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...result import make, returned_by
+from ...result import returned_by
 from ...schema.findings import Severity
 from ...schema.json_values import json_number
 from .ranks import line_of
@@ -45,19 +45,3 @@ class RunFinding:
         """Return the finding as plain JSON values."""
         numbers = {name: json_number(value) for name, value in self.numbers.items()}
         return {**vars(self), "parameters": list(self.parameters), "numbers": numbers}
-
-
-def run_finding(
-    kind: str,
-    severity: Severity,
-    step: int,
-    message: str,
-    parameters: Sequence[str] = (),
-    *,
-    line: str | None = None,
-    node: int | None = None,
-    **numbers: float,
-) -> RunFinding:
-    """Make a finding."""
-    names = tuple(parameters)
-    return make(RunFinding, kind, severity, step, message, names, line, numbers, node)

@@ -29,11 +29,12 @@ SPIKE = 20.0
 class Row:
     """The numbers of one step of one optimizer."""
 
-    __slots__ = ("losses", "norms", "ratios", "step", "total")
+    __slots__ = ("losses", "norms", "ratios", "step", "times", "total")
 
     def __init__(self, step: int, norms: dict[int, float], losses: list[float]) -> None:
         self.step, self.norms, self.losses = step, norms, losses
         self.ratios: dict[int, float] = {}
+        self.times: float | None = None  # as large as the median before, if it is a spike
         self.total = math.hypot(*(norm for norm in norms.values() if norm != UNREAD))
 
 
@@ -64,19 +65,21 @@ class Statistics:
             norms: dict[int, float] = {}
             for places, values in groups:
                 norms.update(zip(places, values.tolist(), strict=True))
-            found.append(Row(step, norms, [float(each) for each in losses]))
+            row = Row(step, norms, [float(each) for each in losses])
+            row.times = self._times(row.total)
+            found.append(row)
         self._waiting.clear()
         self.rows.extend(found)
         return found
 
-    def spike(self, row: Row) -> float | None:
+    def _times(self, total: float) -> float | None:
         """Return how many times as large a norm is as the median before; None for no spike."""
-        if not math.isfinite(row.total):
+        if not math.isfinite(total):
             return None
         known = list(self._totals)
-        self._totals.append(row.total)
+        self._totals.append(total)
         median = statistics.median(known) if len(known) >= _LEAST else 0.0
-        return row.total / median if median and row.total > SPIKE * median else None
+        return total / median if median and total > SPIKE * median else None
 
     def samples_at(self, step: int) -> bool:
         """Whether the numbers before and after a step are compared."""

@@ -31,7 +31,7 @@ _MOST_ENTRIES = 512  # of one step
 _MOST_PASSES = 8  # of one step; of more, the latest
 
 BACKWARDS = frozenset({torch.Tensor.backward, torch.autograd.backward, torch.autograd.grad})
-_WRAPPERS = ("torch.nn.parallel.", "torch.distributed.")
+_WRAPPERS = ("torch.nn.parallel.", "torch.distributed.fsdp.fully_sharded_data_parallel")
 
 
 class Held(NamedTuple):
@@ -74,7 +74,7 @@ _KINDS = ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",)
 
 
 class State(NamedTuple):
-    """State that a call depends on, beside its arguments."""
+    """The random state and autocast that a call ran under."""
 
     random: torch.Tensor | None
     devices: Sequence[torch.Tensor]
@@ -83,7 +83,7 @@ class State(NamedTuple):
     @classmethod
     def now(cls, *, is_random: bool = True) -> State:
         """Read the state of this moment; that of random numbers only if they are drawn."""
-        on_device = is_random and torch.cuda.is_initialized()
+        on_device = is_random and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
         return cls(
             torch.get_rng_state() if is_random else None,
             torch.cuda.get_rng_state_all() if on_device else (),
