@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import testing, types
+    from . import integrations, testing, types
     from .backward.record import Recording, record
     from .backward.recorded_pass import RecordedStep, StepContribution
     from .checks.finding import Finding
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .sources.read_source import capture
     from .tracing.failed_call import FailedInput
     from .tracing.watch import watch
+    from .widget.graph_node import GraphNode
     from .widget.graph_traits import Measurement, NodeMeasure
     from .widget.graph_widget import GraphWidget
 
@@ -55,6 +56,7 @@ __all__ = [
     "Failure",
     "Finding",
     "FollowedRun",
+    "GraphNode",
     "GraphWidget",
     "HeldGraph",
     "HeldTensor",
@@ -81,6 +83,7 @@ __all__ = [
     "explain_grad",
     "follow",
     "held",
+    "integrations",
     "interact",
     "last_failure",
     "load",
@@ -131,6 +134,7 @@ _PLACES = {
         "sources.read_source": ("capture",),
         "tracing.failed_call": ("FailedInput",),
         "tracing.watch": ("watch",),
+        "widget.graph_node": ("GraphNode",),
         "widget.graph_widget": ("GraphWidget",),
         "widget.graph_traits": ("Measurement", "NodeMeasure"),
     }.items()
@@ -138,7 +142,7 @@ _PLACES = {
 }
 
 
-_MODULES = ("testing", "types")
+_MODULES = ("integrations", "testing", "types")
 
 
 def __getattr__(name: str) -> Any:

@@ -402,7 +402,14 @@ def test_plans(made):
 def test_all_that_is_public_was_asked():
     functions = {name for name in gradwalk.__all__ if name.islower()}
     # These have tests of their own.
-    asked = set(globals()) | {"follow", "last_failure", "testing", "to_tensorboard", "types"}
+    asked = set(globals()) | {
+        "follow",
+        "integrations",
+        "last_failure",
+        "testing",
+        "to_tensorboard",
+        "types",
+    }
     assert functions - asked == set()
 
 

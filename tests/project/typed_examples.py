@@ -23,6 +23,7 @@ from gradwalk import (
     Failure,
     Finding,
     FollowedRun,
+    GraphNode,
     GraphWidget,
     HeldGraph,
     HeldTensor,
@@ -78,6 +79,8 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     shown.step_back(n=2)
     shown.reset()
     shown.reveal()
+    shown.select("loss")
+    root: GraphNode = shown.node("loss")
     shown.overlay({"loss": 0.5}, label="Share")
     measured: Measurement = shown.measure()
     slowest: NodeMeasure = measured.nodes[0]
@@ -88,6 +91,7 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     json: Path = shown.to_json("graph.json", source=False)
     nodes = shown.to_networkx().nodes
     shown.close()
+    print(root.grad, findings[0].module, findings[0].line)
     print(grads, findings[0].kind, text, path, data, pdf, page, right, nodes)
     print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json)
 

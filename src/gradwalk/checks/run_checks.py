@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from ..backward.recorded_run import RecordedRun
+from ..explain.explain_grad import place_in
 from ..graph.arguments import read_int
 from ..graph.guarded import could_not
 from ..graph.labels import in_bytes
@@ -118,13 +119,22 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         _unknown,  # the last, when the others have found what is missing
     ]
     with torch.no_grad(), unseen():
-        found = [
-            replaced(finding, nodes=finding.nodes[:_MOST_NODES])
-            for part in parts
-            for finding in _guarded(part, context)
-        ]
+        found = [_placed(finding, context) for part in parts for finding in _guarded(part, context)]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
+
+
+def _placed(finding: Finding, context: CheckContext) -> Finding:
+    """Add the module and the line of the first nodes that have them; the others name a line."""
+    nodes = finding.nodes[:_MOST_NODES]
+    modules, lines = map(context.module_of, nodes), map(context.line, nodes)
+    line = next(filter(None, lines), None)
+    return replaced(
+        finding,
+        nodes=nodes,
+        module=next(filter(None, modules), None),
+        line=place_in(finding.message) if line is None else str(line),
+    )
 
 
 def _guarded(

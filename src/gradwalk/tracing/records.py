@@ -313,6 +313,11 @@ def has_watched() -> bool:
     return any(thread._watched for thread in list(_threads))
 
 
+def has_records() -> bool:
+    """Return whether a record lives."""
+    return next(living_records(), None) is not None
+
+
 def living_records() -> Iterator[Record]:
     """Return every record that is still alive, of all threads."""
     return (record for thread in list(_threads) for record in thread.since(0))
@@ -340,8 +345,8 @@ def threads_of(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
 
 def records_in(captured: Capture) -> dict[int, Record]:
     """Return the records of the watched calls that made the operations of a graph, by node."""
-    if not any(True for thread in list(_threads) for _ in thread.since(0)):
-        return {}  # no record lives
+    if not has_records():
+        return {}
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )

@@ -152,6 +152,11 @@ def watch() -> Iterator[None]:
             watcher.session.finish()
 
 
+def is_watching() -> bool:
+    """Whether a block of `watch` runs in this thread."""
+    return getattr(_local, "watcher", None) is not None
+
+
 @contextmanager
 def _noting_failure() -> Iterator[None]:
     failed_call.keep(None)
