@@ -10,8 +10,9 @@ remainder round rsqrt rsub sgn sigmoid sign sin sinh sqrt sub tan tanh trunc whe
 """
 _OTHERS = """
 _to_copy all amax amin any argmax argmin avg_pool2d avg_pool2d_backward bmm cat clone convolution
-convolution_backward copy cumsum fill flip gather index index_add index_put index_select max max_pool2d_with_indices
-max_pool2d_with_indices_backward mean min mm prod scatter scatter_add sort sum topk zero
+convolution_backward copy cumprod cumsum fill flip gather index index_add index_put index_select max
+max_pool2d_with_indices max_pool2d_with_indices_backward mean min mm prod scatter scatter_add sort
+sum topk var zero
 """
 CALLS = frozenset((_POINTWISE + _OTHERS).split())
 """The names of operations of ``torch.ops.aten``, without overload and without the "_" of in-place

@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -36,6 +36,8 @@ _DTYPES = frozenset(
 )
 _LEFT_OUT = frozenset({"dtype", "layout", "device", "pin_memory", "memory_format", "non_blocking"})
 _EMPTY = ("empty", "new_empty", "empty_like", "empty_strided", "new_empty_strided")
+_SHAPES = frozenset({"as_strided", "detach", "squeeze", "t", "transpose", "unsqueeze"})
+"""Operations whose in-place form changes a tensor's shape alone."""
 _WITHOUT_VALUES = frozenset(
     {*_EMPTY, "zeros_like", "ones_like", "full_like", "new_zeros", "new_ones", "new_full"}
 )
@@ -103,6 +105,7 @@ class Tape:
         self._alive: list[torch.Tensor] = []
         self._mode: Any = None
         self._constants = 0
+        self._inside: list[Any] = []  # the operations that are being decomposed
 
     @contextlib.contextmanager
     def recording(self) -> Iterator[None]:
@@ -190,12 +193,15 @@ class Tape:
                 return self._write_constant(operation, args, kwargs)
             result = operation(*args, **kwargs)
             return result.zero_() if base in _EMPTY else result
-        if base == "index" and any(
-            each is not None and each.dtype in (torch.bool, torch.uint8) for each in args[1]
-        ):
+        if mutates and base in _SHAPES:
+            return operation(*args, **kwargs)
+        if base in _REWRITTEN and operation.namespace == "aten":
             with self._mode:
-                return torch.ops.aten.index.Tensor(args[0], _as_places(args[1]))
-        if base in CALLS:
+                return _REWRITTEN[base](*args, **kwargs)
+        if base in ("index", "index_put") and any(map(_is_mask, args[1])):
+            with self._mode:
+                return operation(args[0], _as_places(args[1]), *args[2:], **kwargs)
+        if base in CALLS and operation.namespace == "aten":
             return self._record(operation, base, args, kwargs, mutates=mutates)
         return self._decomposed(operation, args, kwargs)
 
@@ -208,16 +214,16 @@ class Tape:
             found = tensors_in([result])
             if found and all(storage_id(each) in self._places for each in found):
                 return result
-        smaller = decomposition_of(operation)
-        if smaller is not None:
-            with self._mode:
-                result = smaller(*args, **kwargs)
-            if result is not NotImplemented:
-                return result
-        with self._mode:
-            result = operation.decompose(*args, **kwargs)
-        if result is not NotImplemented:
-            return result
+        if operation not in self._inside:
+            self._inside.append(operation)
+            try:
+                for smaller in (decomposition_of(operation), _in_aten(operation)):
+                    with self._mode:
+                        result = NotImplemented if smaller is None else smaller(*args, **kwargs)
+                    if result is not NotImplemented:
+                        return result
+            finally:
+                self._inside.pop()
         raise NotLiveError(
             f"A live page cannot compute {operation.name().replace('::', '.')}{_at(self.line())}. "
             "Write the page without live=True, or replace this call."
@@ -287,13 +293,60 @@ class Tape:
             self.guards.append(Guard(view, len(self.calls), numbers, is_truth, self.line()))
 
 
+def _variance(
+    inp: torch.Tensor, dims: Any, correction: Any = 1, *, output_dtype: Any = None
+) -> torch.Tensor:
+    return inp.var(dims, correction=correction).to(output_dtype or inp.dtype)
+
+
+def _total(inp: torch.Tensor, dims: Any, *, output_dtype: Any = None) -> torch.Tensor:
+    return inp.sum(dims, dtype=output_dtype)
+
+
+def _converted(a: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    return a.to(dtype)
+
+
+_IN_ATEN: dict[str, Callable[..., Any]] = {
+    "prims::convert_element_type": _converted,
+    "prims::copy_to": torch.Tensor.copy_,
+    "prims::sum": _total,
+    "prims::var": _variance,
+}
+"""How torch's decompositions into other operations end."""
+
+
+def _in_aten(operation: Any) -> Callable[..., Any] | None:
+    """Return a function that computes an operation by those of ATen; None without one."""
+    if operation.namespace != "aten":
+        namespace, _, name = operation.name().partition("::")
+        same = getattr(torch, name, None) if namespace == "prims" else None
+        return _IN_ATEN.get(operation.name(), same)
+    return cast("Callable[..., Any]", operation.decompose)
+
+
+def _is_mask(index: Any) -> bool:
+    return index is not None and index.dtype in (torch.bool, torch.uint8)
+
+
 def _as_places(indices: Any) -> list[Any]:
     """Replace masks among the indices by the places where they are true."""
     found: list[Any] = []
     for each in indices:
-        is_mask = each is not None and each.dtype in (torch.bool, torch.uint8)
-        found += each.nonzero().unbind(1) if is_mask else [each]
+        found += each.nonzero().unbind(1) if _is_mask(each) else [each]
     return found
+
+
+def _is_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+    return one.shape == other.shape and bool((one == other).all())
+
+
+def _selected(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    whole, mask = torch.broadcast_tensors(tensor, mask)
+    return whole[mask]
+
+
+_REWRITTEN: dict[str, Callable[..., Any]] = {"equal": _is_equal, "masked_select": _selected}
 
 
 def _at(line: SourceLine | None) -> str:
