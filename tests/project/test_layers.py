@@ -49,6 +49,7 @@ LAYERS = (
     "features/ranks",
     "features/repeats",
     "features/quiz",
+    "features/live",
     "features/interact",
     "features/numerics",
     "features/plan",

@@ -9,9 +9,11 @@ import torch
 from torch.autograd.graph import Node
 
 from ...backward.recorded_pass import seeds as seeds_at
+from ...schema.values import Values
 from ...sources.graph_source import GraphSource
 from ...torch_api.modes import random_numbers_kept, unseen
 from ...torch_api.nodes import leaf_tensor, op_name
+from ...torch_api.summary import plain_values
 from ...tracing.annotate import Annotated
 from ...tracing.source_line import SourceLine, here
 from .tape import NotLiveError, Tape
@@ -59,11 +61,12 @@ class InputModel(TypedDict):
 
 
 class ValueModel(TypedDict):
-    """The value of a node: a view, read after so many calls."""
+    """The value of a node: a view, read after so many calls; and what it was, if it is small."""
 
     node: int
     view: int
     after: int
+    now: Values | None
 
 
 class GradientModel(TypedDict):
@@ -138,12 +141,18 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
     arrived |= {i: (g,) for i, g in zip(leaves, grads, strict=True) if g is not None}
     numbers = {node: i for i, node in enumerate(nodes)}
     values: dict[int, ValueModel] = {
-        i: {"node": i, "view": view, "after": 0} for i, view in inputs.items()
+        i: {"node": i, "view": view, "after": 0, "now": _shown(leaves[i])}
+        for i, view in inputs.items()
     }
     for tensor, after in tape.given[:made]:
         found = None if tensor.grad_fn is None else numbers.get(tensor.grad_fn)
         if found is not None and tensor.output_nr == 0 and _is_only(captured, found):
-            values[found] = {"node": found, "view": tape.view(tensor), "after": after}
+            values[found] = {
+                "node": found,
+                "view": tape.view(tensor),
+                "after": after,
+                "now": _shown(tensor),
+            }
     by_edge: list[GradientModel] = [
         {"at": at, "view": tape.view(grad)} for at, grad in _along(source, flows)
     ]
@@ -321,6 +330,10 @@ def _ranges(
     most = float(f"{reach:.1g}")
     most = most if most >= reach else float(f"{2 * reach:.1g}")
     return [[-most, most, most / 100]] * tensor.numel()
+
+
+def _shown(tensor: torch.Tensor) -> Values | None:
+    return plain_values(tensor.detach()) if tensor.numel() <= MOST_CONTROLLED else None
 
 
 def _list(values: Any) -> list[Any] | None:
