@@ -335,3 +335,21 @@ broken(
         return loss
 """,
 )
+PART = """
+    from torch.utils.checkpoint import checkpoint
+    body, head = nn.Sequential(nn.Linear(4, 8), {0}, nn.ReLU()), nn.Linear(8, 1)
+    def step():
+        return F.mse_loss(head(checkpoint(body, x, use_reentrant=False{1})), y)
+"""
+broken(
+    "dropout that is drawn anew",
+    "recomputed",
+    "preserve_rng_state=False|draws random numbers|body.1",
+    PART.format("nn.Dropout(0.5)", ", preserve_rng_state=False"),
+)
+broken(
+    "a batch norm that is recomputed",
+    "recomputed",
+    "body.1|updates its running statistics",
+    PART.format("nn.BatchNorm1d(8)", ""),
+)

@@ -34,6 +34,7 @@ from .memory import saved_memory
 from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings, unregistered_findings
+from .recomputed import recomputed_findings
 from .shared import shared_findings
 from .steps import step_findings
 from .terms import term_findings
@@ -110,6 +111,7 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         shared_findings,
         counting_findings,
         step_findings,
+        recomputed_findings,
         alike_findings,
         unused_findings,
         functools.partial(_memory, largest=limits.largest),

@@ -50,6 +50,7 @@ FindingKind = Literal[
     "alike",
     "step",
     "counting",
+    "recomputed",
     "unused-result",
     "unused-on-rank",
     "not-reduced",
