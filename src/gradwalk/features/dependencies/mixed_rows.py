@@ -110,7 +110,8 @@ def _entries(context: CheckContext, replay: Replay, start: Rows) -> list[int]:
     captured = context.captured
     found: dict[int, None] = {}
     for node in captured.operations:
-        if not captured.graph.nodes[node]["no_grad_inputs"]:
+        data = captured.graph.nodes[node]
+        if not data["no_grad_inputs"] and data["op"] != "EmbeddingBackward0":
             continue
         behind = (each[0] for each in replay.following[node] if each is not None)
         sources = [each for each in behind if not replay.is_leaf(each)]
@@ -141,7 +142,7 @@ def _first_sizes(context: CheckContext, node: int) -> set[int]:
     """The first sizes of the data that a node takes."""
     seen = context.captured.annotations.get(node)
     shapes = [each.shape for each in (seen.constants if seen is not None else ())]
-    if not shapes:
+    if not shapes or context.captured.graph.nodes[node]["op"] == "EmbeddingBackward0":
         names = {p["argument"] for p in context.captured.graph.nodes[node]["no_grad_inputs"]}
         saved = context.saved(node).items()
         shapes = [

@@ -122,7 +122,8 @@ def mixing_node(
 def _is_alone(grad: torch.Tensor, row: int, count: int) -> bool | None:
     """Whether a gradient is in one row alone; None if no dimension has as many."""
     dims = [dim for dim, size in enumerate(grad.shape) if size == count]
-    if not dims:
+    is_flat = grad.dim() > 0 and grad.shape[0] > count and grad.shape[0] % count == 0
+    if not dims or is_flat:  # examples and positions in one dimension
         return None
     for dim in dims:
         reached = rows_reached(grad, dim)
