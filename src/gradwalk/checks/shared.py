@@ -109,7 +109,9 @@ def _kept_values(context: CheckContext) -> Iterator[Finding]:
         tensor = reference()
         memory = None if tensor is None else storage_id(tensor)
         source = None if memory is None else by_memory.get(memory)
-        for each in names if source is not None and tensor is not None else ():
+        if source is None or tensor is None:
+            continue
+        for each in names:
             variable = re.split(r"[\[.]", each)[0]
             is_kept = is_other(variable) or is_other(each.split("[")[0])
             if each not in own and is_kept and (tensor is source or overlap(tensor, source)):

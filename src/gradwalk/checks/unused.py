@@ -69,8 +69,8 @@ def _computed(context: CheckContext) -> Iterator[tuple[Edge, str, torch.Tensor]]
         tensor = reference() if reference is not None else None
         if tensor is not None:
             yield edge, name, tensor
-    for reference, _, path in context.called.places.values():
-        module = reference()
+    for known, _, path in context.called.places.values():
+        module = known()
         for name, value in vars(module).items() if module is not None else ():
             if isinstance(value, torch.Tensor) and value.grad_fn is not None:
                 yield gradient_edge(value), f"{path}.{name}".lstrip("."), value

@@ -72,7 +72,7 @@ def mixed_rows(context: CheckContext) -> Iterator[Finding]:
         return
     node, reached = mixed[0]
     found = mixing_node(replay, start, row, only, node)
-    why = None if found is None else _suspect(context, found[0], start.count)
+    why = None if found is None else _suspect(context, *found, start.count)
     if found is None or why is None or (why == "positions" and len(start.shape) > 2):
         return
     where = context.place(found[0])
@@ -153,18 +153,19 @@ def _first_sizes(context: CheckContext, node: int) -> set[int]:
     return {shape[0] for shape in shapes if shape}
 
 
-def _suspect(context: CheckContext, node: int, examples: int) -> str | None:
+def _suspect(context: CheckContext, node: int, received_one: bool, examples: int) -> str | None:
     """Why an operation hardly mixes examples on purpose; None where it may."""
     data = context.captured.graph.nodes[node]
     op, shape = data["op"], tuple(data["shape"] or ())
-    if op in _RESHAPES:
-        return "reshape"
-    if op in _SOFTMAX:
-        return None if shape == (examples, examples) else "softmax"
     seen = context.captured.annotations.get(node)
     running = seen.modules[-1][1] if seen is not None and seen.modules else ""
-    is_sequence = running in _SEQUENCES or (op in _OVER_POSITIONS and len(shape) > 2)
-    return "positions" if is_sequence else None
+    if running in _SEQUENCES or (op in _OVER_POSITIONS and len(shape) > 2):
+        return "positions"
+    if op in _RESHAPES:
+        return "reshape" if received_one else None
+    if op in _SOFTMAX:
+        return None if shape == (examples, examples) else "softmax"
+    return None
 
 
 def _steps_as_examples(context: CheckContext, start: Rows, flow: Flow) -> Iterator[Finding]:
