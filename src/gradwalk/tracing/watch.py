@@ -62,6 +62,7 @@ class _Watcher(TorchFunctionMode):
         if is_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
         start = next_sequence_nr()
+        random = torch.get_rng_state() if call_kind(func).draws else None
         if func in _BACKWARD:
             with self.session.around_backward(args):
                 result = func(*args, **(kwargs or {}))
@@ -72,7 +73,7 @@ class _Watcher(TorchFunctionMode):
             if type(result) in PLAIN_RESULTS and not kwargs and call_kind(func).only_asks:
                 return result
             end, caller = next_sequence_nr(), sys._getframe(1)
-            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller)
+            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller, random)
             if (not types or types == _PLAIN) and not is_watched():
                 self.session.record_call(call, result)
             else:
