@@ -113,16 +113,16 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
 
 
 def _placed(finding: Finding, context: CheckContext) -> Finding:
-    """Add the module and the line of the first nodes that have them; the others name a line."""
+    """Add the line that the message names, else a node's line, and the module of this line.
+
+    The first node may lie beside the place: the node of a cut does.
+    """
     nodes = finding.nodes[:_MOST_NODES]
-    modules, lines = map(context.module_of, nodes), map(context.line, nodes)
-    line = next(filter(None, lines), None)
-    return replaced(
-        finding,
-        nodes=nodes,
-        module=next(filter(None, modules), None),
-        line=place_in(finding.message) if line is None else str(line),
-    )
+    lines = {node: str(context.line(node) or "") for node in nodes}
+    line = place_in(finding.message) or next(filter(None, lines.values()), None)
+    fit = (context.module_of(node) for node in nodes if lines[node] in ("", line))
+    module = next(filter(None, fit), None)
+    return replaced(finding, nodes=nodes, module=module, line=line)
 
 
 def _guarded(

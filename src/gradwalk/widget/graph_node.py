@@ -131,8 +131,8 @@ def _value(source: GraphSource, model: DetailsModel) -> torch.Tensor | None:
         known = source.leaf(model["id"])
     if known is None and captured is not None and model["id"] < len(captured.nodes):
         found = value_of(captured, model["id"])
-        is_it = found is not None and found.origin == summary["origin"]
-        known = found.value if is_it and isinstance(found.value, torch.Tensor) else None
+        if found is not None and found.origin == summary["origin"]:
+            known = found.value if isinstance(found.value, torch.Tensor) else None
     return _tensor(summary, None if known is None else known.detach())
 
 
@@ -157,8 +157,8 @@ def _flowed(source: GraphSource, model: DetailsModel) -> dict[str, Any]:
             consumer=listed["consumer"],
             arg_nr=listed["arg_nr"],
             output_nr=listed["output_nr"],
-            grad=_tensor(listed["grad"], each and each.grad),
-            total=_tensor(listed["total"], each and each.total),
+            grad=_tensor(listed["grad"], None if each is None else each.grad),
+            total=_tensor(listed["total"], None if each is None else each.total),
         )
 
     passed_on = () if step is None else (step.grad_inputs[e["arg_nr"]] for e in model["inputs"])
