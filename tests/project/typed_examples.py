@@ -15,6 +15,7 @@ from gradwalk import (
     Check,
     CompareWidget,
     Contribution,
+    Dependencies,
     Descent,
     Difference,
     Explanation,
@@ -129,6 +130,7 @@ def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) 
     findings: list[Finding] = gradwalk.diagnose(recording, names=model, optimizer=optimizer)
     effect: WhatIf = gradwalk.what_if(loss, scale={"loss": 0.5})
     parts: list[Contribution] = gradwalk.contributions(model.linear.weight, loss)
+    mixing: Dependencies = gradwalk.dependencies(loss.exp(), model.linear.weight, most=4)
     custom: Check = gradwalk.check(loss)
     with gradwalk.watch():
         model(torch.ones(1, 4))
@@ -137,7 +139,7 @@ def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) 
         recording, cut=[edge], replace={"loss": torch.zeros_like(loss)}
     )
     columns = effect.named("half").beside(other.named("cut"))
-    print(kinds, findings, columns, parts, custom.agrees, str(explanation).upper(), arrived)
+    print(mixing, kinds, findings, columns, parts, custom.agrees, str(explanation).upper(), arrived)
 
 
 def memory(model: Net, loss: torch.Tensor, writer: SummaryWriter) -> None:

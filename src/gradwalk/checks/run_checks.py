@@ -24,7 +24,9 @@ from ..torch_api.capability import lost_sentences
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
+from .alike import alike_findings
 from .context import CheckContext
+from .counting import counting_findings
 from .cuts_inside import cuts_before_leaves, cuts_inside
 from .depth import arriving_norms, layers_of, nearest_of, small_gates, worst_declines
 from .finding import Finding
@@ -33,7 +35,11 @@ from .memory import saved_memory
 from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings, unregistered_findings
+from .recomputed import recomputed_findings
+from .shared import shared_findings
+from .steps import step_findings
 from .terms import term_findings
+from .unused import unused_findings
 from .updates import update_findings
 from .wrong_numbers import number_findings
 from .zero import dead_units, zero_findings
@@ -103,6 +109,12 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         operation_findings,
         number_findings,
         update_findings,
+        shared_findings,
+        counting_findings,
+        step_findings,
+        recomputed_findings,
+        alike_findings,
+        unused_findings,
         functools.partial(_memory, largest=limits.largest),
         *MORE_CHECKS,
         _unknown,  # the last, when the others have found what is missing

@@ -6,17 +6,15 @@ handles it; another graph, a pass and a change of a trait go to all of them, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 import traitlets
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
 from ..backward.run_backward import IF_POSSIBLE
 from ..checks.finding import Finding, findings_from
-from ..checks.run_checks import Limits
 from ..export import mime
 from ..export.disk import bundle
 from ..export.text import size_of
@@ -26,7 +24,6 @@ from ..graph.names import caller_names
 from ..lazily import nx
 from ..plugins import Hook
 from ..schema.details import DetailsModel
-from ..sources.diagnose import read_optimizers
 from ..sources.graph_source import (
     DiagnosisRequest,
     GraphSource,
@@ -37,7 +34,7 @@ from ..sources.graph_source import (
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
-from .controllers import Controller, State, Turn
+from .controllers import Controller, Turn
 from .graph_controllers import (
     CursorController,
     DiagnosisController,
@@ -50,6 +47,7 @@ from .graph_node import GraphNode, read_node
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .overlay_controller import OverlayController
+from .stage import State
 from .traits import Direction
 
 CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
@@ -201,11 +199,11 @@ class GraphWidget(GraphTraits):
         ]
 
     def _follow(self, source: GraphSource) -> None:
-        source.follow(self._pass_ended)
+        source.follow(self._updates.pass_ended)
         for controller in self._controllers:
             controller.on_source(source)
         source.read_now()
-        self._mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
+        self._stage.mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
 
     @grad_mode_kept
     def backward(
@@ -244,7 +242,7 @@ class GraphWidget(GraphTraits):
             >>> x.grad
             tensor([6., 8.])
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         # After an update without a pass since, the graph is drawn once, with what flowed.
         source = self._open() if self._updates.has_run else self._source
         assert source is not None
@@ -256,38 +254,6 @@ class GraphWidget(GraphTraits):
                 create_graph=create_graph,
                 inputs=inputs,
             )
-
-    @grad_mode_kept
-    def run_to(self, node: int | str) -> None:
-        """Move to where a node has just run; runs the real backward if there was none yet.
-
-        Args:
-            node (int | str): Its id, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run in this pass.
-            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
-            Exception: What `backward` raises.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = GraphWidget(x**2)
-            >>> widget.run_to("x")
-            >>> x.grad
-            tensor(6.)
-        """
-        source = self._open()
-        if not self._inside.is_call(node):
-            find_node(source.graph, node)
-        self._cursors.refuse_while_running("run_to()")
-        with self._change():
-            self._start()
-            if source.recorded is not None:  # None when the widget was closed meanwhile
-                self._inside.run_to(source, node)
 
     def select(self, name: int | str | None) -> None:
         """Select a node or the box of a module, as a click does.
@@ -338,7 +304,7 @@ class GraphWidget(GraphTraits):
             (tensor(6.), tensor(9.))
         """
         source = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         found = source.details(find_node(source.drawn, name))
         shown = self._masked("details", found)
         return read_node(source, shown, is_hidden=shown is not found)
@@ -372,7 +338,7 @@ class GraphWidget(GraphTraits):
 
     @inner.setter
     def inner(self, given: int) -> None:
-        self._refuse_closed()
+        self._stage.refuse_closed()
         self._cursors.refuse_while_running("Moving within a step")
         self._inside.set_inner(given)
 
@@ -413,61 +379,26 @@ class GraphWidget(GraphTraits):
             >>> widget
             GraphWidget(3 nodes, 2 edges, 1 leaf)
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         self._cursors.refuse_while_running("update()")
         found = caller_names(names, "update", stacklevel)
         source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
         self._updates.replace(source)
 
-    def diagnose(
-        self,
-        *,
-        names: TensorNames | None = None,
-        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-        vanishing: float = 1e-4,
-        exploding: float = 1e4,
-        dead: float = 0.9,
-        largest: int = 5,
-        stacklevel: int = 1,
-    ) -> list[Finding]:
-        """Look for what commonly goes wrong with gradients, and list it under the picture.
-
-        Args:
-            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
-                None for no check of it.
-            vanishing (float, optional): Likewise. Default: ``1e-4``.
-            exploding (float, optional): Likewise. Default: ``1e4``.
-            dead (float, optional): Likewise. Default: ``0.9``.
-            largest (int, optional): Likewise. Default: ``5``.
-            stacklevel (int, optional): Likewise. Default: ``1``.
-
-        Returns:
-            The findings, the most severe first; `findings` has them, too.
-
-        Raises:
-            TypeError: ``optimizer`` is not an optimizer, or a threshold is not a number.
-            ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.zeros(3, requires_grad=True)
-            >>> widget = GraphWidget(x.sqrt().sum())
-            >>> widget.backward()
-            >>> [finding.kind for finding in widget.diagnose()]
-            ['nan']
-        """
-        request = DiagnosisRequest(
-            caller_names(names, "diagnose", stacklevel),
-            Limits(vanishing, exploding, dead, largest),
-            names is not None,
-            read_optimizers(optimizer),
-        )
-        return self._diagnosis.diagnose(request)
-
     # ---- What `DrawingWidget` asks for
+
+    def _run_to(self, node: int | str) -> None:
+        source = self._open()
+        if not self._inside.is_call(node):
+            find_node(source.graph, node)
+        self._cursors.refuse_while_running("run_to()")
+        with self._stage.change():
+            self._start()
+            if source.recorded is not None:  # None when the widget was closed meanwhile
+                self._inside.run_to(source, node)
+
+    def _diagnosed(self, request: DiagnosisRequest) -> list[Finding]:
+        return self._diagnosis.diagnose(request)
 
     def _networkx(self, source: GraphSource) -> nx.MultiDiGraph:
         return source.to_networkx()
@@ -494,7 +425,7 @@ class GraphWidget(GraphTraits):
 
     def _shown(self) -> Snapshot:
         """Return what is shown now; see `gradwalk.sources.graph_source.TakesSnapshots`."""
-        self._refresh()
+        self._stage.refresh()
         seen = self.direction, self.constants, self.selected, self._findings
         return Snapshot(self._open(), *seen, inner=self.inner)
 
@@ -505,13 +436,9 @@ class GraphWidget(GraphTraits):
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
         return read_id(value, "selected was given ", total, instead)
 
-    def _pass_ended(self) -> None:
-        if not self._updates.pass_ended():
-            super()._pass_ended()
-
     def _start(self) -> bool:
         source = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         if source.recorded is not None:
             return False
         self.backward()
@@ -547,7 +474,7 @@ class GraphWidget(GraphTraits):
             masked: DetailsModel = self._masked("details", found)
             return masked
 
-        self.set_trait("details", self._parts.build("the selected node", details, None))
+        self.set_trait("details", self._stage.parts.build("the selected node", details, None))
         self._passes.show_lost(source)
         for controller in self._controllers:
             controller.describe(source)

@@ -1,4 +1,4 @@
-"""Broken training scripts of styles that the other files do not have."""
+"""Broken training scripts of other domains."""
 
 from __future__ import annotations
 
