@@ -131,6 +131,7 @@ export function shapesOf(
   const asSigns = isBoard && (hasBoxes || !card);
   /** Leaves and outputs among signs are cards. */
   const cards = card ?? (isBoard ? "near" : null);
+  const labelled = flags.findIndex((own) => own.length > 0);
   return plan.nodes.map((node, i) => {
     const { id, strip, module } = node;
     // An operation of a module that is called in several places looks like a box of it.
@@ -161,16 +162,19 @@ export function shapesOf(
       asSigns && !group && isWork(graph.nodes[id]) && !words.flag && (card || !over.has(id));
     if (isSign) Object.assign(words, signWords(words, hasBoxes && isHorizontal(direction)));
     const about = group ? group.leaves : [id];
+    words.isCaptioned = hasBoxes;
+    words.isLabelled = flags[i].length > 0 && i === labelled;
     words.hasStrip = !isSign && about.some((one) => over.has(one));
     const only = isSign ? null : onlyOn(graph, node);
     const listed =
       lists && isShortVector(graph.nodes[id]) ? listWidth(graph.nodes[id], measure) : 0;
-    const wide = Math.max(listed, roomForRanks(graph, words.hasStrip, only));
+    words.gradRoom = listed;
+    const wide = roomForRanks(graph, words.hasStrip, only);
     const { width = 0, height = 0 } = least[i] ?? {};
     const shape = shapeOf(
       words,
       isLeaf(graph, node),
-      isHorizontal(direction),
+      direction,
       measure,
       { width: Math.max(width, wide), height },
       group || isSign ? null : cards,
