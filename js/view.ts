@@ -126,9 +126,6 @@ class GraphView {
       shown: (scene) => {
         this.side.arrangement.suit(scene);
         this.each((part) => part.drawn?.());
-        const hasNumbers = scene?.nodes.some(({ shape: { card, tile } }) => card || tile);
-        const direction = scene?.inHalves ? "both" : scene?.direction;
-        this.controls.toolbar.setFlow((hasNumbers && !scene?.isStatic && direction) || null);
       },
       entering: () => this.side.select(null),
       entered: (titles) => this.controls.toolbar.setBreadcrumbs(titles),
@@ -146,7 +143,6 @@ class GraphView {
       controls.toolbar.element,
       shell.faults,
       element("div", "gw-key-strip", [
-        controls.toolbar.flow,
         controls.view.key,
         controls.view.widthKey,
         playback.key,

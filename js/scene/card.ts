@@ -152,9 +152,6 @@ function chipOf(
       ...text(line, style, value.x, lowest - (lines.length - 1 - i) * LINE, "middle"),
       ...holds(words, value.width - 8),
     })),
-    ...(leaf && words.uses === null
-      ? [text(".grad", "cell", cell.x, middle - main / 2 + chip.height / 2 + chip.name, "middle")]
-      : []),
     ...(words.isCaptioned && !leaf
       ? [text(words.sign || words.title, "cell", 0, height / 2 + BELOW, "middle")]
       : []),

@@ -131,6 +131,7 @@ export function shapesOf(
   const asSigns = isBoard && (hasBoxes || !card);
   /** Leaves and outputs among signs are cards. */
   const cards = card ?? (isBoard ? "near" : null);
+  const hasModules = graph.nodes.some(({ namespace }) => namespace);
   const labelled = flags.findIndex((own) => own.length > 0);
   return plan.nodes.map((node, i) => {
     const { id, strip, module } = node;
@@ -147,7 +148,7 @@ export function shapesOf(
       ? boxWords(graph, group, isParameter, flags[i], measure)
       : {
           ...wordsOf(
-            withSign(graph, node),
+            hasModules ? withoutData(withSign(graph, node)) : withSign(graph, node),
             flags[i],
             times[i],
             measure,
@@ -209,6 +210,15 @@ function withSign({ nodes }: GraphModel, { id, also = [] }: PlanNode): NodeModel
   const node = nodes[id];
   const isEntropy = node.sign !== null && also.some((one) => /^LogSoftmax/.test(nodes[one].op));
   return isEntropy ? { ...node, sign: "cross entropy" } : node;
+}
+
+/** The most numbers that are written in a card beside modules: data says less than its shape there. */
+const MOST_DATA = 4;
+
+/** A node without its value if that is more than a few numbers. */
+function withoutData(node: NodeModel): NodeModel {
+  const count = (node.shape ?? []).reduce((product, size) => product * size, 1);
+  return count > MOST_DATA && !node.numberInputs ? { ...node, value: null } : node;
 }
 
 /** Per node of the plan, the flags of its outputs. */
