@@ -74,10 +74,16 @@ MOST_AT_EVERY_CURSOR = 500
 MOST_DETAILED = 2_000  # most nodes whose details are saved, counted from the outputs
 
 
-def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
+def packed_graph(
+    shown: Snapshot,
+    source: bool = True,
+    most: int = MOST_DETAILED,
+    prepare: Callable[[SavedGraphModel], SavedGraphModel] | None = None,
+) -> bytes:
     """Encode `saved_graph` as the bytes of a file; ``most``: most nodes with details."""
     with collector_paused():
-        return encode(saved_graph(shown, source, most), shared="details")
+        saved = saved_graph(shown, source, most)
+        return encode(saved if prepare is None else prepare(saved), shared="details")
 
 
 def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
