@@ -17,7 +17,7 @@ const FIRST_USES =
 export function createCallout(root: HTMLElement, cleanup: Cleanup): HTMLElement {
   const close = button({ label: "Close this hint", icon: ICONS.close }, () => {});
   close.tabIndex = -1; // the first key goes past it, too
-  const isSaid = hasMet() || shown.size > 0;
+  const isSaid = hasMet() || [...shown].some(({ isConnected }) => isConnected);
   const line = element("span", { class: "gw-callout", role: "note", hidden: isSaid }, [
     element("span", "gw-says-grad", "green arrows: gradients flow"),
     element("span", "gw-says-grad", "dark green: stored in .grad"),
