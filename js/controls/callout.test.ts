@@ -20,7 +20,7 @@ it("goes away for good, in all widgets, once the reader has used one of its cont
   localStorage.clear();
   const widget = await page();
   const [one, other] = [widget(), widget()];
-  // It is said once, in the first widget.
+  // Once, in the first widget.
   expect([one.line.hidden, other.line.hidden]).toEqual([false, true]);
   one.line.click();
   expect(one.line.hidden).toBe(false);

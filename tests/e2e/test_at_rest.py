@@ -1,4 +1,4 @@
-"""A picture at rest has few texts, kinds of marks, controls and tab stops; nothing is out of reach."""
+"""A picture at rest has few texts, marks, controls and tab stops, and hides nothing from keys."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ COUNTS = """() => {
     [...one.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim());
   const isApart = (one) => one.closest(".gw-callout, .gw-visually-hidden, title, [role=status]");
   const outer = (one) => one.closest(".gw-bar-text") ?? one;
-  const texts = new Set(all.filter((one) => hasText(one) && isSeen(one) && !isApart(one)).map(outer));
+  const written = all.filter((one) => hasText(one) && isSeen(one) && !isApart(one));
+  const texts = new Set(written.map(outer));
   const controls = all.filter((one) => one.matches("button, select, input") && isSeen(one));
   const shapes = all.filter(
     (one) => one.matches(".gw-svg :is(path, rect, circle)") && isSeen(one));
