@@ -129,6 +129,12 @@ PROGRAMS = {
     ),
     "dominated": ("one of two losses dominates", "an actor and a critic in one loss"),
     "shared-memory": ("an average that is the model", "an average made by deepcopy"),
+    "recomputed": ("dropout that is drawn anew", "dropout in a checkpointed part"),
+    "counting": ("a mean of masked losses", "a masked loss divided by its mask"),
+    "step": (
+        CHECKS + "steps.py::test_a_step_that_is_rounded_away",
+        CHECKS + "steps.py::test_a_sound_step",
+    ),
     "alike": ("constant weights before a batch norm", "zeros at the start of a last layer"),
     "unused-result": ("a complex number cast to real", "a magnitude of complex numbers"),
     "mixed-rows": (

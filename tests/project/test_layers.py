@@ -50,6 +50,7 @@ LAYERS = (
     "features/ranks",
     "features/repeats",
     "features/quiz",
+    "features/live",
     "features/interact",
     "features/numerics",
     "features/plan",

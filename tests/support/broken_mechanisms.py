@@ -256,3 +256,100 @@ broken(
         return F.mse_loss(value, y)
 """,
 )
+broken(
+    "a mean of masked losses",
+    "counting",
+    "divides by all 16 entries|keeps 11 of them|mask.sum()",
+    """
+    model = nn.Linear(4, 1)
+    mask = (torch.arange(16) < 11).float().unsqueeze(1)
+    def step():
+        return ((model(x) - y).square() * mask).mean()  # HERE
+""",
+)
+TOKENS = """
+    tokens = torch.tensor([[3, 4, 5, 0, 0], [1, 2, 3, 4, 0]])
+    table, head = nn.Embedding(9, 6, padding_idx=0), nn.Linear(6, 9)
+"""
+broken(
+    "a loss that counts padding",
+    "counting",
+    "3 of 10 targets are 0|ignore_index=0",
+    TOKENS
+    + """
+    def step():
+        scores = head(table(tokens).cumsum(1))
+        return F.cross_entropy(scores.flatten(0, 1), tokens.flatten())  # HERE
+""",
+)
+broken(
+    "a mean over positions with padding",
+    "counting",
+    "Padding takes part in the loss: 3 of 3 places",
+    TOKENS
+    + """
+    def step():
+        return F.cross_entropy(head(table(tokens).mean(1)), torch.tensor([1, 2]))
+""",
+)
+broken(
+    "an inverted padding mask",
+    "counting",
+    "leaves out 7 tokens|looks at all 3 places of padding|inverted",
+    TOKENS
+    + """
+    attention = nn.MultiheadAttention(6, 2, batch_first=True)
+    def step():
+        h = table(tokens)
+        h, _ = attention(h, h, h, key_padding_mask=tokens != 0)
+        return F.cross_entropy(head(h.mean(1)), torch.tensor([1, 2]))
+""",
+    also=("zero",),
+)
+broken(
+    "a padding_idx that is a word",
+    "counting",
+    "stands between other tokens 2 times",
+    """
+    tokens = torch.tensor([[3, 0, 5, 4, 1], [1, 2, 0, 4, 3]])
+    table, head = nn.Embedding(9, 6, padding_idx=0), nn.Linear(6, 3)
+    def step():
+        h = table(tokens) * (tokens != 0).unsqueeze(2)
+        return F.cross_entropy(head(h.sum(1)), torch.tensor([1, 2]))
+""",
+)
+broken(
+    "passes of uneven size in one step",
+    "counting",
+    "adds up 4 backward passes|40, 2, 3 and 39 targets|reduction='sum'",
+    """
+    model = nn.Linear(4, 3)
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    def step():
+        for count in (40, 2, 3, 39):
+            targets = torch.full((40,), -100)
+            targets[:count] = 1
+            loss = F.cross_entropy(model(torch.randn(40, 4)), targets) / 4
+            loss.backward()
+        optimizer.step()  # HERE
+        return loss
+""",
+)
+PART = """
+    from torch.utils.checkpoint import checkpoint
+    body, head = nn.Sequential(nn.Linear(4, 8), {0}, nn.ReLU()), nn.Linear(8, 1)
+    def step():
+        return F.mse_loss(head(checkpoint(body, x, use_reentrant=False{1})), y)
+"""
+broken(
+    "dropout that is drawn anew",
+    "recomputed",
+    "preserve_rng_state=False|draws random numbers|body.1",
+    PART.format("nn.Dropout(0.5)", ", preserve_rng_state=False"),
+)
+broken(
+    "a batch norm that is recomputed",
+    "recomputed",
+    "body.1|updates its running statistics",
+    PART.format("nn.BatchNorm1d(8)", ""),
+)

@@ -149,6 +149,8 @@ def _first(context: CheckContext, only: str = "") -> tuple[int, str] | None:
         for word, sentence in _known_of(context, node):
             if word == "NaN":
                 before = cause_behind(context, node, partial(_how, context))
+                if infinite and infinite[0] == node and _how(context, node):
+                    return infinite  # as of 0 / 0, and it says how
                 if infinite and not only and not before:
                     before = f" Inf was there before. {infinite[1]}"
                 return node, f"{sentence}{before}"

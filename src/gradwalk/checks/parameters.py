@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import torch
 
 from ..english import list_some, plural
+from ..explain.asked import Asked
 from ..explain.not_in_graph import CutOff, about_cut_off, cut_off, reason_outside
-from ..explain.reason import Asked, Reason
+from ..explain.reason import Reason
 from ..graph.adjacency import walk
 from ..graph.labels import described
 from ..result import make
@@ -48,7 +49,7 @@ def _outside(context: CheckContext) -> Iterator[Finding]:
         if found is not None:
             behind.setdefault((key in context.waiting, found.causes), (found, {}))[1][key] = name
             continue
-        reason = reason_outside(Asked(tensor, name), context.loss)
+        reason = reason_outside(Asked(tensor, name, context.loss))
         groups[reason.kind, _of_no_matter(context, tensor, spare)].append((name, reason))
     for (waits, _), (found, called) in behind.items():
         first = found.sets[0][0]

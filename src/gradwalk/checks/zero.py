@@ -84,8 +84,9 @@ def _impossible_labels(context: CheckContext, node: int) -> str:
             lengths = f" (up to {max(labels)} labels in {max(frames)} frames)"
         return (
             f"ctc_loss(){context.at(child)} is infinite for all "
-            f"{plural(losses.numel(), 'sequence')}{lengths}, and zero_infinity makes it zero. A "
-            "sequence needs a frame for each label, and one more between equal labels."
+            f"{plural(losses.numel(), 'sequence')}{lengths}, and "
+            "zero_infinity makes it zero. A sequence needs a frame for each label, and one more "
+            "between equal labels."
         )
     return ""
 

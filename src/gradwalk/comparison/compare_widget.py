@@ -336,29 +336,7 @@ class CompareWidget(DrawingWidget[LinkedPasses, dict[str, list[Finding]]]):
         asked = {"retain_graph": retain_graph, "create_graph": create_graph}
         self._run(linked, linked.running, gradient, **asked)
 
-    @grad_mode_kept
-    def run_to(self, node: int | str) -> None:
-        """Move to where a node has just run; runs the real backward if there was none yet.
-
-        Args:
-            node (int | str): Its place in ``members``, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run.
-            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
-            Exception: What `backward` raises.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = compare({"square": x**2, "sine": x.sin()})
-            >>> widget.run_to("x")
-            >>> widget.cursor, x.grad
-            (3, tensor(6.))
-        """
+    def _run_to(self, node: int | str) -> None:
         place = self._read_place(node, "run_to")
         self._cursors.refuse_while_running("run_to()")
         with self._stage.change():

@@ -196,6 +196,13 @@ def has_policy(frame: Any) -> bool:
     return context is not None and type(context).__name__ != "nullcontext"
 
 
+def keeps_random_state(part: Any) -> bool | None:
+    """Whether a part, by its frame or its reentrant node, draws the same numbers again."""
+    found = getattr(part, "preserve_rng_state", None)
+    found = _variable(part, "preserve_rng_state") if found is None else found
+    return found if isinstance(found, bool) else None
+
+
 def _variable(frame: Any, name: str) -> Any | None:
     function = getattr(frame, "recompute_fn", None)
     if not isinstance(function, FunctionType):

@@ -35,6 +35,7 @@ from ..torch_api.nodes import (
 from ..torch_api.reading import why_unreadable
 from ..torch_api.release import empty
 from . import weak_id_dict
+from .call_log import CallLog
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts
 from .module_path import ModuleCall, ModuleRan, TensorRef
 from .source_line import SourceLine
@@ -74,6 +75,7 @@ class Record:
         "function",
         "inplace",
         "leaves",
+        "logged",
         "marks",
         "module",
         "needed_grad",
@@ -124,6 +126,8 @@ class Record:
         # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on
         # another device; None for others.
         self.value: Any = None
+        # The calls of its block, to run them again, and its place among them.
+        self.logged: tuple[CallLog, int] | None = None
         self.marks = 0  # how many nodes were touched for it
         self._given: tuple[weakref.ref[Any], ...] = ()  # the tensors that keep it alive
         self.derivatives = thread.derivatives  # how many the thread had computed before it
@@ -306,6 +310,15 @@ def ran_with(tensor: torch.Tensor) -> bool:
             if id(tensor) in held and reference() is not None:
                 return True
     return False
+
+
+def modules_ran() -> Iterator[Any]:
+    """Yield the living modules that ran in the latest watch of a thread."""
+    for thread in list(_threads):
+        for reference, _ in list(thread.ran.values()):
+            module = reference()
+            if module is not None:
+                yield module
 
 
 def has_watched() -> bool:

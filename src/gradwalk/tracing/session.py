@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from . import records, weak_id_dict
+from .call_log import CallLog
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
@@ -78,6 +80,7 @@ class Call(NamedTuple):
     start: int  # the number of the next autograd node, before the call
     end: int  # and after it
     frame: FrameType  # the frame that called
+    random: torch.Tensor | None = None  # the state of the random numbers before, if it draws any
 
 
 class Session:
@@ -95,6 +98,7 @@ class Session:
         self._last_was_used = True
         self._taken_last: dict[int, LeafSnapshot] = {}  # by the id of the leaf
         self._budget = Budget(_MOST_IN_BACKWARD)
+        self._log = CallLog(self.modules.reference)
 
     @contextmanager
     def around_backward(self, arguments: tuple[Any, ...]) -> Iterator[None]:
@@ -109,6 +113,7 @@ class Session:
         """Record a call that has returned."""
         kind = call_kind(call.function)
         arguments, keywords = call.arguments, call.keywords
+        self._note_call(call, kind, result)
         if kind.differentiates and self._record_derivatives(call, result):
             return
         if kind.may_change or (keywords and may_change(keywords)):
@@ -133,11 +138,30 @@ class Session:
         if free:
             self._note_free(kind.name, operands(arguments, keywords), free)
 
+    def _note_call(self, call: Call, kind: CallKind, result: Any) -> None:
+        """Log a call, so that it can run again."""
+        if self._log.is_full:
+            self._log = CallLog(self.modules.reference)
+        function, arguments, keywords, _, __, frame, random = call
+        may = kind.may_change or (keywords and may_change(keywords))
+        changed = changed_by(kind, arguments, keywords) if may else ()
+        self._log.note(
+            function,
+            kind.name,
+            arguments,
+            keywords,
+            result,
+            changed,
+            functools.partial(line_at, frame),
+            random,
+            log_of,
+        )
+
     def _record_made(
         self, call: Call, kind: CallKind, made: Sequence[torch.Tensor], only: torch.Tensor | None
     ) -> None:
         """Record a call that made nodes for some outputs, and its ``only`` output if it has one."""
-        function, arguments, keywords, start, end, frame = call
+        function, arguments, keywords, start, end, frame, _ = call
         inputs = operands(arguments, keywords)
         written = literal(kind, arguments, keywords) if kind.takes_numbers else None
         record = self._record(function, inputs, (start, end), line_at(frame), written)
@@ -247,6 +271,7 @@ class Session:
             tuple(constants),
             tuple(needed),
         )
+        record.logged = self._log, len(self._log.calls) - 1
         self._records.add(record)
         return record
 
@@ -435,6 +460,12 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def log_of(tensor: torch.Tensor) -> CallLog | None:
+    """Return the log with the call that made a tensor; None if it was not watched."""
+    noted = weak_id_dict.get(tensor)
+    return noted.logged[0] if isinstance(noted, Record) and noted.logged else None
 
 
 def _gives_input_back(call: Call) -> bool:

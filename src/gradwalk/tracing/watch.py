@@ -29,6 +29,7 @@ from ..torch_api.watching import can_watch
 from . import failed_call
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
+from .steps import StepHooks
 
 _BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
@@ -61,6 +62,7 @@ class _Watcher(TorchFunctionMode):
         if is_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
         start = next_sequence_nr()
+        random = torch.get_rng_state() if call_kind(func).draws else None
         if func in _BACKWARD:
             with self.session.around_backward(args):
                 result = func(*args, **(kwargs or {}))
@@ -71,7 +73,7 @@ class _Watcher(TorchFunctionMode):
             if type(result) in PLAIN_RESULTS and not kwargs and call_kind(func).only_asks:
                 return result
             end, caller = next_sequence_nr(), sys._getframe(1)
-            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller)
+            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller, random)
             if (not types or types == _PLAIN) and not is_watched():
                 self.session.record_call(call, result)
             else:
@@ -113,7 +115,8 @@ def watch() -> Iterator[None]:
 
     A backward pass that the program starts in the block from a loss that lives on is recorded, as
     far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
-    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it.
+    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it. Of some steps of the
+    optimizers a few numbers of each parameter are noted, which `gradwalk.diagnose` compares.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
@@ -173,6 +176,7 @@ def _install_hooks() -> None:
         _watching += 1
         if _watching == 1:
             _hooks.switch_on()
+            _step_hooks.switch_on()
 
 
 def _remove_hooks() -> None:
@@ -181,6 +185,7 @@ def _remove_hooks() -> None:
         _watching -= 1
         if not _watching:
             _hooks.switch_off()
+            _step_hooks.switch_off()
 
 
 # The compiler must see no more of the hooks than the first question.
@@ -199,6 +204,7 @@ def _after(module: nn.Module, _: Any, __: Any) -> None:
 
 
 _hooks = ModuleHooks(_before, _after)
+_step_hooks = StepHooks(lambda: getattr(_local, "watcher", None) is not None)
 
 
 def _may_fuse(module: nn.Module, inputs: Any) -> bool:

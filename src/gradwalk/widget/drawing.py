@@ -220,6 +220,32 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T, _F], metaclass=OwnNames):
         """
         self._cursors.reset()
 
+    @grad_mode_kept
+    def run_to(self, node: int | str) -> None:
+        """Move to where a node has just run; runs the real backward if there was none yet.
+
+        Args:
+            node (int | str): Its id, in a comparison its place in ``members``; or the name of its
+                tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
+            Exception: What `backward` raises.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.run_to("x")
+            >>> x.grad
+            tensor(6.)
+        """
+        self._run_to(node)
+
     # ---- The graph
 
     def diagnose(
@@ -511,6 +537,10 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T, _F], metaclass=OwnNames):
     @abstractmethod
     def _diagnosed(self, request: DiagnosisRequest) -> _F:
         """Return the findings of each graph."""
+
+    @abstractmethod
+    def _run_to(self, node: int | str) -> None:
+        """Move to where a node has just run."""
 
     def _turn(self, node: int | str, how: Turn) -> None:
         """Open or close a node."""

@@ -255,38 +255,6 @@ class GraphWidget(GraphTraits):
                 inputs=inputs,
             )
 
-    @grad_mode_kept
-    def run_to(self, node: int | str) -> None:
-        """Move to where a node has just run; runs the real backward if there was none yet.
-
-        Args:
-            node (int | str): Its id, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run in this pass.
-            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
-            Exception: What `backward` raises.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = GraphWidget(x**2)
-            >>> widget.run_to("x")
-            >>> x.grad
-            tensor(6.)
-        """
-        source = self._open()
-        if not self._inside.is_call(node):
-            find_node(source.graph, node)
-        self._cursors.refuse_while_running("run_to()")
-        with self._stage.change():
-            self._start()
-            if source.recorded is not None:  # None when the widget was closed meanwhile
-                self._inside.run_to(source, node)
-
     def select(self, name: int | str | None) -> None:
         """Select a node or the box of a module, as a click does.
 
@@ -418,6 +386,16 @@ class GraphWidget(GraphTraits):
         self._updates.replace(source)
 
     # ---- What `DrawingWidget` asks for
+
+    def _run_to(self, node: int | str) -> None:
+        source = self._open()
+        if not self._inside.is_call(node):
+            find_node(source.graph, node)
+        self._cursors.refuse_while_running("run_to()")
+        with self._stage.change():
+            self._start()
+            if source.recorded is not None:  # None when the widget was closed meanwhile
+                self._inside.run_to(source, node)
 
     def _diagnosed(self, request: DiagnosisRequest) -> list[Finding]:
         return self._diagnosis.diagnose(request)
