@@ -326,7 +326,9 @@ def to_html(
     if quiz is not None and not live:
         raise ValueError(f"to_html() was given quiz={quiz!r} without live=True. Give both.")
     if live and assets == "shared":
-        raise ValueError("A live page has its script in it. Leave assets='shared' or live=True out.")
+        raise ValueError(
+            "A live page has its script in it. Leave assets='shared' or live=True out."
+        )
     to = None if path is None else read_path(path, "to_html")
     shared = shared_script()[0] if assets == "shared" else None
     if live:

@@ -132,9 +132,7 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         seeds = _seeds(source, outputs)
         flows, arrived, hooks = _watched(nodes)
         try:
-            grads = torch.autograd.grad(
-                outputs, list(leaves.values()), seeds, allow_unused=True
-            )
+            grads = torch.autograd.grad(outputs, list(leaves.values()), seeds, allow_unused=True)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -197,9 +195,7 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
             for each in tape.storages
         ],
         "views": [[v.storage, list(v.shape), list(v.strides), v.offset] for v in tape.views],
-        "calls": [
-            {"name": c.name, "args": c.arguments, "outputs": c.outputs} for c in tape.calls
-        ],
+        "calls": [{"name": c.name, "args": c.arguments, "outputs": c.outputs} for c in tape.calls],
         "guards": [
             {
                 "view": g.view,
@@ -356,5 +352,3 @@ def _dtype(dtype: torch.dtype) -> str:
 
 def _line(line: SourceLine | None) -> str | None:
     return None if line is None else f"{line.file}:{line.line}"
-
-
