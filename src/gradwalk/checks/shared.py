@@ -12,7 +12,7 @@ from torch import nn
 from ..english import list_some, plural
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.modules import submodules
+from ..torch_api.modules import parameters_of, submodules
 from ..torch_api.reading import overlap, storage_id
 from .context import CheckContext
 from .finding import Finding
@@ -42,7 +42,7 @@ def _same_modules(context: CheckContext) -> Iterator[Finding]:
     """A reference, average or target that is the trained model itself."""
     seen: set[tuple[int, ...]] = set()
     for one, other, module in _pairs(context):
-        used = [p for p in module.parameters() if p.requires_grad and context.is_used(id(p))]
+        used = [p for p in parameters_of(module) if p.requires_grad and context.is_used(id(p))]
         key = tuple(sorted(map(id, used)))
         if not used or key in seen:
             continue
@@ -64,12 +64,12 @@ def _pairs(context: CheckContext) -> Iterator[tuple[str, str, nn.Module]]:
         module = reference()
         if module is None:
             continue
-        key = tuple(id(p) for p in module.parameters())
+        key = tuple(map(id, parameters_of(module)))
         names = [path or variable, *context.called.aliases.get(id(module), ())]
         if key:
             by_parameters[key] += [(name, module) for name in names]
         for name, child in submodules(module).items():
-            inner = () if child is None else tuple(id(p) for p in child.parameters())
+            inner = () if child is None else tuple(map(id, parameters_of(child)))
             if child is not None and inner and is_other(name):
                 by_parameters[inner].append((f"{path}.{name}".lstrip("."), child))
     for named in by_parameters.values():

@@ -14,7 +14,7 @@ from ..english import list_some, plural
 from ..graph.adjacency import walk
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.modules import submodules
+from ..torch_api.modules import parameters_of, submodules
 from ..torch_api.reading import is_plain
 from ..torch_api.saved_tensors import plain_value, read_saved, signed
 from .context import CheckContext
@@ -47,9 +47,9 @@ def _shared_modules(context: CheckContext) -> Iterator[Finding]:
         alike: dict[object, list[tuple[str, nn.Module]]] = defaultdict(list)
         for name, child in submodules(module).items():
             if child is not None:
-                held = tuple(id(parameter) for parameter in child.parameters())
                 is_listed = isinstance(module, _CONTAINERS)
-                key = (type(child), held) if held and is_listed else id(child)
+                held = tuple(map(id, parameters_of(child))) if is_listed else ()
+                key = (type(child), held) if held else id(child)
                 alike[key].append((f"{path}.{name}".lstrip("."), child))
         for same in alike.values():
             names, child = [name for name, _ in same], same[0][1]

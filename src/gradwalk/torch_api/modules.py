@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -74,3 +75,10 @@ def uncompiled(module: nn.Module) -> nn.Module:
     """Return the module that ``torch.compile`` was given, else the module itself."""
     found = vars(module).get("_modules", {}).get("_orig_mod")
     return found if found is not None else module
+
+
+def parameters_of(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters of a module; none if torch cannot walk it, as one without a hash."""
+    with contextlib.suppress(Exception):
+        return list(module.parameters())
+    return []

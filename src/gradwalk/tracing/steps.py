@@ -7,9 +7,11 @@ noted, and then fewer and fewer: the 4th, the 8th, ... Nothing waits for a devic
 from __future__ import annotations
 
 import contextlib
+import sys
 import weakref
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import FrameType
 from typing import Any
 
 import torch
@@ -22,6 +24,7 @@ from ..torch_api.modes import unseen
 from ..torch_api.reading import is_plain
 from .source_line import SourceLine, here
 
+_OPTIMIZER = register_optimizer_step_post_hook.__code__.co_filename
 _SAMPLED = 64  # numbers of a parameter
 _ALWAYS = 3  # steps
 
@@ -102,17 +105,19 @@ class StepHooks:
         self._handles: list[Any] = []
 
     def switch_on(self) -> None:
-        """Let torch call the hooks."""
-        self._handles = [
-            register_optimizer_step_pre_hook(self._before),
-            register_optimizer_step_post_hook(self._after),
-        ]
+        """Let torch call the hooks, unless it is just calling those of a step."""
+        if not self._handles and not _is_in_step():
+            self._handles = [
+                register_optimizer_step_pre_hook(self._before),
+                register_optimizer_step_post_hook(self._after),
+            ]
 
     def switch_off(self) -> None:
-        """Take the hooks away."""
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
+        """Take the hooks away. Those of a block that ends within a step stay until another ends."""
+        if not _is_in_step():
+            for handle in self._handles:
+                handle.remove()
+            self._handles = []
 
     def _before(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if torch.compiler.is_compiling() or not self._is_watched():
@@ -134,6 +139,17 @@ class StepHooks:
             for moved in step.moved.values():
                 parameter = moved.parameter()
                 moved.after = None if parameter is None else _some(parameter)
+
+
+def _is_in_step() -> bool:
+    """Whether this thread is within `Optimizer.step`, which goes through all hooks in one loop."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name == "wrapper" and code.co_filename == _OPTIMIZER:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _begun(optimizer: torch.optim.Optimizer) -> Step:
