@@ -188,16 +188,33 @@ def test_a_still_picture_fits_its_words(browser: Browser, tmp_path: Path) -> Non
     page = context.new_page()
     page.goto(file.as_uri())
     words = page.evaluate("""() => Array.from(document.querySelectorAll('g[role=img]'), (node) => {
-        const box = node.querySelector(':scope > rect:last-of-type').getBBox();
-        return Array.from(node.querySelectorAll(':scope > text'), (text) => {
-            const { x, width } = text.getBBox();
-            return [text.textContent, x - box.x, box.x + box.width - x - width];
-        });
+        const sides = (part) => {
+            const { x, y, width, height } = part.getBBox();
+            return [x, x + width, y, y + height];
+        };
+        const all = (name) => Array.from(node.querySelectorAll(`:scope > ${name}`));
+        return [all('rect').map(sides), sides(all('path')[0]),
+            all('text').map((text) => [text.textContent, ...sides(text)])];
     })""")
     context.close()
     assert len(words) == len(names) + 3
-    for text, left, right in (each for node in words for each in node):
-        assert min(left, right) >= 6, (text, left, right)
+    assert sum(len(boxes) == 2 for boxes, _, _ in words) == 3  # a sign in a ring on the left edge
+    for (chip, *ring), (rule, *_), texts in words:
+        for text, left, right, top, bottom in texts:
+            middle = (left + right) / 2
+            outside, inside = 6, 3.9  # from an edge, from what parts the chip
+            if ring and middle < ring[0][1]:
+                cell = (ring[0][0] + outside, ring[0][1] - outside)
+            elif middle < rule:
+                start = ring[0][1] + inside if ring else chip[0] + outside
+                cell = (start, rule - inside)
+            else:
+                cell = (rule + inside, chip[1] - outside)
+            assert cell[0] <= left, (text, left, cell)
+            assert right <= cell[1], (text, right, cell)
+            beside = [one for one in texts if one[1] < right and one[2] > left]
+            over = [one[0] for one in beside if one[3] < bottom and one[4] > top]
+            assert over == [text]
 
 
 LOOKS = """(selector) => Array.from(document.querySelectorAll(selector), (group) =>
