@@ -47,7 +47,9 @@ def pane(page: Page, nth: int) -> Locator:
 
 def node(page: Page, nth: int, words: str) -> Locator:
     """A drawn node by what is written on it."""
-    return pane(page, nth).locator(".gw-node").filter(has_text=words).first
+    # Not in lower case: "gradΣ" ends in another small letter than "Σ" is.
+    written = re.compile(re.escape(words))
+    return pane(page, nth).locator(".gw-node").filter(has_text=written).first
 
 
 def says(page: Page, leaf: str, cells: slice, words: list[str]) -> None:
