@@ -52,7 +52,7 @@ def test_the_first_notebook_runs_as_it_is_shipped(watched: Watched, lab: Lab) ->
     page = watched.page
     open_notebook(lab, page, "first.ipynb")
     run_all(page)
-    expect(page.locator(".gradwalk")).to_have_count(5)
+    expect(page.locator(".gradwalk")).to_have_count(6)
     for name in ("w", "x", "b", "h", "MulBackward0", "AddBackward0"):
         expect(widget(page).get_by_text(name, exact=True).first).to_be_attached()
     assert page.locator(".jp-RenderedText[data-mime-type*='stderr']").count() == 0
