@@ -1,4 +1,4 @@
-"""Selecting and playing keep the picture's scale, and a double click hits one box."""
+"""Selecting and playing keep the picture's scale, and a click hits the box it is on."""
 
 from __future__ import annotations
 
@@ -77,6 +77,12 @@ def is_below(one: Locator, other: Locator) -> bool:
     return edges(one)[1] >= edges(other)[3]
 
 
+def click(node: Locator) -> None:
+    """Click a node in its box, whatever of the node is drawn there."""
+    (left, top, right, _), (x, y, _, _) = edges(node.locator(".gw-box")), edges(node)
+    node.click(position={"x": left + (right - left) / 3 - x, "y": top + 6 - y})
+
+
 @pytest.mark.parametrize("width", [1400, 800])
 @pytest.mark.parametrize("name", ["small", "wide"])
 def test_selecting_and_playing_keep_the_scale(
@@ -90,10 +96,7 @@ def test_selecting_and_playing_keep_the_scale(
         for key in ("Escape", "Escape", "f"):
             page.locator(".gw-canvas").press(key)
         wait_until_at_rest(page)
-        # A bar has a number above it, a card a gradient below.
-        is_bar = "gw-strip-bar" in (nodes.nth(nth).get_attribute("class") or "")
-        box = nodes.nth(nth).locator(".gw-box")  # beside its sign
-        box.click(position={"x": 12 if is_bar else 30, "y": 40 if is_bar else 6})
+        click(nodes.nth(nth))
         expect(panel).to_be_visible()
         if width == 1400:  # beside the panel, not under it
             eventually(partial(is_beside, nodes.nth(nth), panel))
@@ -121,7 +124,7 @@ def test_a_low_picture_grows_for_the_panel_once_and_stays_where_it_is(
     stage, node = page.locator(".gw-stage"), page.locator(".gw-svg .gw-node").first
     (_, top, _, bottom), (_, y, _, _) = edges(stage), edges(node)
     assert bottom - top < 420
-    page.locator(".gw-svg .gw-node").nth(1).click(position={"x": 12, "y": 6})
+    click(page.locator(".gw-svg .gw-node").nth(1))
     expect(page.locator(".gw-panel")).to_be_visible()
     wait_until_at_rest(page)
     assert edges(stage)[3] - edges(stage)[1] == pytest.approx(420)
@@ -147,3 +150,27 @@ def test_a_double_click_under_the_panel_hits_the_same_box(
     page.clock.resume()
     eventually(lambda: page.locator(".gw-svg .gw-node").count() > drawn)
     page.context.close()
+
+
+def test_a_click_on_any_part_of_a_card_selects_its_node(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    page = opened(browser, files["small"], 1400)
+    page.get_by_label("One step back", exact=True).click()  # also a gradient that only arrived
+    for card in page.locator(".gw-svg .gw-card").all():
+        sign = card.locator(".gw-card-sign")
+        for across, down in ((0.06, 0.1), (0.4, 0.5), (0.9, 0.8), (0.75, 0.4)):
+            selects(page, card, card.locator(".gw-box"), across, down)
+        for across in (0.15, 0.5, 0.85) if sign.count() else ():
+            selects(page, card, sign, across, 0.5)
+    page.context.close()
+
+
+def selects(page: Page, card: Locator, part: Locator, across: float, down: float) -> None:
+    """Click a place in a part of a card, and wait until the card is selected."""
+    page.locator(".gw-canvas").press("Escape")
+    expect(card).not_to_have_class(re.compile("is-selected"))
+    wait_until_at_rest(page)
+    left, top, right, bottom = edges(part)
+    page.mouse.click(left + across * (right - left), top + down * (bottom - top))
+    expect(card).to_have_class(re.compile("is-selected"))
