@@ -484,9 +484,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         return text if to is None else write_file(to, text, "to_html")
 
     def _live_parts(self, source: GraphSource, quiz: str | None) -> PageParts:
-        ranges: dict[str, list[list[float]]] = {}
+        ranges: dict[str, list[list[float]]] = {name: [] for name in self.leaves}
         for each in self._number_inputs(source):
-            ranges.setdefault(each["name"], []).append([each["min"], each["max"], each["step"]])
+            ranges[each["name"]].append([each["min"], each["max"], each["step"]])
         forward = Forward(self._run_again, ranges=ranges)
         return live_parts(source, quiz, forward)
 

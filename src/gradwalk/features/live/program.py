@@ -179,6 +179,8 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         }
         for i, view in inputs.items()
     ]
+    order = {name: place for place, name in enumerate(forward.ranges)}
+    listed.sort(key=lambda each: order.get(each["name"] or "", len(order)))
     listed += [
         {
             "node": each.node,
@@ -324,7 +326,7 @@ def _ranges(
     """Return least, most and step of each number; None for too many numbers."""
     if not 1 <= tensor.numel() <= MOST_CONTROLLED or not tensor.is_floating_point():
         return None
-    if given is not None:
+    if given:
         return [list(each) for each in given]
     reach = max(1.0, 2 * float(tensor.detach().abs().nan_to_num(0, 0, 0).max()))
     most = float(f"{reach:.1g}")

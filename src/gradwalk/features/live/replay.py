@@ -11,7 +11,6 @@ import torch
 from ...torch_api.reading import version_of
 from ...tracing.annotate import Annotated
 from ...tracing.call_log import CallLog, LoggedCall, Outside, Ref, Unknown, tensors_in_order
-from ...tracing.records import records_in
 from ...tracing.source_line import SourceLine
 from .program import Constant, Forward
 from .tape import NotLiveError
@@ -26,15 +25,14 @@ _Key = tuple[CallLog, int]
 
 def watched_forward(captured: Annotated) -> Forward:
     """Return the watched calls behind a graph, ready to run again."""
-    records = records_in(captured)
     names = captured.graph.nodes(data="name")
     roots: list[tuple[CallLog, int, int]] = []
     for node, nr in captured.roots:
-        record = records.get(node)
+        seen = captured.annotations.get(node)
         called = names[node] or "the output"
-        if record is None or record.logged is None:
+        if seen is None or seen.logged is None:
             raise NotLiveError(_UNWATCHED.format(what=called))
-        log, place = record.logged
+        log, place = seen.logged
         if log.is_full:
             raise NotLiveError(
                 f"A live page runs up to 600 calls of torch again, and the block that computed "
