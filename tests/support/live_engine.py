@@ -81,9 +81,7 @@ def taped_model(tape: Tape) -> dict[str, Any]:
             for each in tape.storages
         ],
         "views": [[v.storage, list(v.shape), list(v.strides), v.offset] for v in tape.views],
-        "calls": [
-            {"name": c.name, "args": c.arguments, "outputs": c.outputs} for c in tape.calls
-        ],
+        "calls": [{"name": c.name, "args": c.arguments, "outputs": c.outputs} for c in tape.calls],
         "guards": [],
         "inputs": [],
         "values": [],

@@ -12,7 +12,7 @@ F = torch.nn.functional
 
 
 def r(*shape: int, **options: Any) -> Tensor:
-    return torch.randn(*shape, **options)
+    return torch.randn(shape, **options)
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, x: Tensor) -> Tensor:

@@ -326,7 +326,9 @@ def to_html(
     if quiz is not None and not live:
         raise ValueError(f"to_html() was given quiz={quiz!r} without live=True. Give both.")
     if live and assets == "shared":
-        raise ValueError("A live page has its script in it. Leave assets='shared' or live=True out.")
+        raise ValueError(
+            "A live page has its script in it. Leave assets='shared' or live=True out."
+        )
     to = None if path is None else read_path(path, "to_html")
     shared = shared_script()[0] if assets == "shared" else None
     if live:
@@ -343,6 +345,46 @@ def to_html(
     if shared is not None:
         write_shared_script(to.parent)
     return write_file(path, text, "to_html")
+
+
+def embed(
+    self: ShowsGraphs,
+    *,
+    live: bool = False,
+    quiz: str | None = None,
+    title: str | None = None,
+    height: int = 560,
+) -> str:
+    """Return the page of `to_html` as a fragment of HTML, for a site, a book or slides.
+
+    The fragment is one ``<iframe>`` with the whole page in it. It loads nothing.
+
+    Args:
+        live (bool, optional): Whether the page computes, as for `to_html`. Default: ``False``.
+        quiz (str, optional): What a live page asks: "grad" or "value"; None for no quiz.
+        title (str, optional): The title of the page; None for the size of the graph.
+        height (int, optional): The height of the frame in px. Default: ``560``.
+
+    Returns:
+        The HTML of the frame.
+
+    Raises:
+        ValueError: What `to_html` raises.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).embed()[:7]
+        '<iframe'
+    """
+    text = to_html(self, title=title, live=live, quiz=quiz)
+    named = html.escape(well_formed(title or "Autograd graph"))
+    return (
+        f'<iframe title="{named}" style="width:100%;height:{int(height)}px;border:0" '
+        f'srcdoc="{html.escape(text)}"></iframe>'
+    )
 
 
 def live_page(

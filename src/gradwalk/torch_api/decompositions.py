@@ -16,7 +16,7 @@ Decomposition = Callable[..., Any]
 @capability(
     "torch._decomp.core_aten_decompositions",
     "torch._decomp.decomposition_table",
-    otherwise=lambda: {},
+    otherwise=dict,
 )
 def _decompositions(core: Any, whole: Any) -> Callable[[], Mapping[Any, Decomposition]]:
     """Return torch's decompositions by operation; those into core operations come first."""

@@ -110,7 +110,7 @@ class CallLog:
         if not given:
             return  # what it gave comes from outside
         for tensor in changed:
-            if self._is_outside(tensor):
+            if self._is_leaf(tensor):
                 self._known.pop(id(tensor), None)  # the next call takes its new numbers
                 return
         outputs: list[Ref] = []
@@ -129,9 +129,10 @@ class CallLog:
             )
         )
 
-    def _is_outside(self, tensor: Any) -> bool:
+    def _is_leaf(self, tensor: Any) -> bool:
         found = self._known.get(id(tensor))
-        return found is not None and found[0] in self.outside
+        outside = None if found is None else self.outside.get(found[0])
+        return outside is not None and outside.is_leaf and outside.requires_grad
 
     def _written(
         self,
@@ -146,10 +147,9 @@ class CallLog:
                 return value
             return kind([self._written(each, given, earlier, depth + 1) for each in value])
         if not isinstance(value, torch.Tensor):
-            if kind is slice and isinstance(value.start or value.stop, torch.Tensor):
-                return slice(
-                    *(self._written(part, given, earlier, 1) for part in (value.start, value.stop))
-                )
+            if kind is slice:
+                parts = (value.start, value.stop, value.step)
+                return slice(*(self._written(part, given, earlier, depth + 1) for part in parts))
             return value if kind in _PLAIN_KINDS or callable(value) else Unknown(kind.__name__)
         given.append(value)
         found = self._known.get(id(value))

@@ -244,7 +244,15 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
 _RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "rand", "rand_like", "uniform_"})
 _MORE_RANDOM = frozenset(
     {"alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"}
-    | {"gumbel_softmax", "multinomial", "normal", "normal_", "poisson", "rand_int_like", "randint_like"}
+    | {
+        "gumbel_softmax",
+        "multinomial",
+        "normal",
+        "normal_",
+        "poisson",
+        "rand_int_like",
+        "randint_like",
+    }
     | {"randn_like", "random_", "rrelu", "scaled_dot_product_attention", "exponential_"}
     | {"multi_head_attention_forward"}
 )

@@ -478,9 +478,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         """
         to = None if path is None else read_path(path, "to_html")
         assert self.widget is not None
-        text = live_page(
-            self.widget, title or self._called, source, quiz, make=self._live_parts
-        )
+        text = live_page(self.widget, title or self._called, source, quiz, make=self._live_parts)
         return text if to is None else write_file(to, text, "to_html")
 
     def _live_parts(self, source: GraphSource, quiz: str | None) -> PageParts:

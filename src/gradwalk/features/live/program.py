@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
@@ -132,9 +133,7 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         seeds = _seeds(source, outputs)
         flows, arrived, hooks = _watched(nodes)
         try:
-            grads = torch.autograd.grad(
-                outputs, list(leaves.values()), seeds, allow_unused=True
-            )
+            grads = torch.autograd.grad(outputs, list(leaves.values()), seeds, allow_unused=True)
         finally:
             for hook in hooks:
                 hook.remove()
@@ -153,6 +152,7 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
                 "after": after,
                 "now": _shown(tensor),
             }
+    _check_values(source, values)
     by_edge: list[GradientModel] = [
         {"at": at, "view": tape.view(grad)} for at, grad in _along(source, flows)
     ]
@@ -199,9 +199,7 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
             for each in tape.storages
         ],
         "views": [[v.storage, list(v.shape), list(v.strides), v.offset] for v in tape.views],
-        "calls": [
-            {"name": c.name, "args": c.arguments, "outputs": c.outputs} for c in tape.calls
-        ],
+        "calls": [{"name": c.name, "args": c.arguments, "outputs": c.outputs} for c in tape.calls],
         "guards": [
             {
                 "view": g.view,
@@ -250,6 +248,24 @@ def _same_graph(
             "the same graph each time."
         )
     return nodes
+
+
+def _check_values(source: GraphSource, values: Mapping[int, ValueModel]) -> None:
+    """Refuse a program that computed other values than those of the graph."""
+    for node in source.model["nodes"]:
+        found = values.get(node["id"])
+        if found is None or found["now"] is None or node["value"] is None:
+            continue
+        pairs = zip(_list(found["now"]) or [], _list(node["value"]) or [], strict=False)
+        for now, before in pairs:
+            one, other = float(now), float(before)
+            if not math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5) and repr(one) != repr(
+                other
+            ):
+                raise NotLiveError(
+                    f"{node['label']} was {before} and is {now} when the program runs again, so a "
+                    "live page would show other numbers. A tensor that it uses was changed in place."
+                )
 
 
 def _edge(output: torch.Tensor) -> tuple[Node, int]:
@@ -358,5 +374,3 @@ def _dtype(dtype: torch.dtype) -> str:
 
 def _line(line: SourceLine | None) -> str | None:
     return None if line is None else f"{line.file}:{line.line}"
-
-
