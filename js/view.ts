@@ -206,6 +206,7 @@ class GraphView {
       _inner: [() => stepper.follow()],
       transport: [() => stepper.answered(), () => playback.follow()],
       selected: [showSelected],
+      _box: [this.shell.guarded(() => this.selectBox())],
       details: [side.update],
       _checked: [side.update],
       _memory: [() => controls.view.update(), side.update],
@@ -248,6 +249,7 @@ class GraphView {
     this.redraw();
     this.mark();
     this.showSelected();
+    this.selectBox();
     this.shell.guarded(() => this.controls.showFindings())();
   }
 
@@ -333,6 +335,12 @@ class GraphView {
     this.picture.drawing.mark({ selected });
     this.side.update();
     if (selected !== null) this.picture.folds.reveal(selected);
+  }
+
+  /** Select the module that the program asked for. */
+  private selectBox(): void {
+    const box = this.channel.get("_box");
+    if (box) this.side.select(null, [box.path]);
   }
 
   /** Select a node and move to it. */

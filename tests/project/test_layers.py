@@ -44,6 +44,7 @@ LAYERS = (
     "features/module_inference",
     "features/compiled",
     "features/experiments",
+    "features/dependencies",
     "features/failure",
     "features/held",
     "features/ranks",

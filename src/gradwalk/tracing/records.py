@@ -37,7 +37,7 @@ from ..torch_api.release import empty
 from . import weak_id_dict
 from .call_log import CallLog
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts
-from .module_path import ModuleCall, TensorRef
+from .module_path import ModuleCall, ModuleRan, TensorRef
 from .source_line import SourceLine
 
 MOST_COPIED = 16
@@ -197,6 +197,7 @@ class ThreadRecords:
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
         self.marked = 0  # nodes of living records
+        self.ran: dict[int, ModuleRan] = {}  # by the ``id`` of modules, of the latest watch
         self.derivatives = 0  # calls of autograd.grad() and backward() under `watch`
         self._read: dict[tuple[str, SourceLine | None], Reading] = {}
         self._changed: dict[int, tuple[Change, ...]] = {}
@@ -302,9 +303,23 @@ def ran_under_watch(captured: Capture) -> bool:
     return any(thread.was_watched(number) for thread in list(_threads) for number in numbers)
 
 
+def ran_with(tensor: torch.Tensor) -> bool:
+    """Return whether a module ran in the latest watch of a thread that has a parameter."""
+    for thread in list(_threads):
+        for reference, held in list(thread.ran.values()):
+            if id(tensor) in held and reference() is not None:
+                return True
+    return False
+
+
 def has_watched() -> bool:
     """Return whether `watch` has been on in a thread that lives."""
     return any(thread._watched for thread in list(_threads))
+
+
+def has_records() -> bool:
+    """Return whether a record lives."""
+    return next(living_records(), None) is not None
 
 
 def living_records() -> Iterator[Record]:
@@ -334,8 +349,8 @@ def threads_of(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
 
 def records_in(captured: Capture) -> dict[int, Record]:
     """Return the records of the watched calls that made the operations of a graph, by node."""
-    if not any(True for thread in list(_threads) for _ in thread.since(0)):
-        return {}  # no record lives
+    if not has_records():
+        return {}
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )

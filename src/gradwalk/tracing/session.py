@@ -87,8 +87,9 @@ class Session:
     """The state of one thread's watch."""
 
     def __init__(self) -> None:
-        self.modules = ModuleStack()
         self._records = records.current_thread()
+        self._records.ran = {}
+        self.modules = ModuleStack(self._records.ran)
         self._records.last = None
         self._began = next_sequence_nr()
         self._records.begin_watch(self._began)

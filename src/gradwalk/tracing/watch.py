@@ -29,6 +29,7 @@ from ..torch_api.watching import can_watch
 from . import failed_call
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
+from .steps import StepHooks
 
 _BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
@@ -114,7 +115,8 @@ def watch() -> Iterator[None]:
 
     A backward pass that the program starts in the block from a loss that lives on is recorded, as
     far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
-    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it.
+    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it. Of some steps of the
+    optimizers a few numbers of each parameter are noted, which `gradwalk.diagnose` compares.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
@@ -151,6 +153,11 @@ def watch() -> Iterator[None]:
             watcher.session.finish()
 
 
+def is_watching() -> bool:
+    """Whether a block of `watch` runs in this thread."""
+    return getattr(_local, "watcher", None) is not None
+
+
 @contextmanager
 def _noting_failure() -> Iterator[None]:
     failed_call.keep(None)
@@ -169,6 +176,7 @@ def _install_hooks() -> None:
         _watching += 1
         if _watching == 1:
             _hooks.switch_on()
+            _step_hooks.switch_on()
 
 
 def _remove_hooks() -> None:
@@ -177,6 +185,7 @@ def _remove_hooks() -> None:
         _watching -= 1
         if not _watching:
             _hooks.switch_off()
+            _step_hooks.switch_off()
 
 
 # The compiler must see no more of the hooks than the first question.
@@ -195,6 +204,7 @@ def _after(module: nn.Module, _: Any, __: Any) -> None:
 
 
 _hooks = ModuleHooks(_before, _after)
+_step_hooks = StepHooks(lambda: getattr(_local, "watcher", None) is not None)
 
 
 def _may_fuse(module: nn.Module, inputs: Any) -> bool:

@@ -258,7 +258,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             changed = f"{self._called} returned {kind} now, and {before} the time before."
             self._say(None if before in (None, kind) else changed)
             assert self.widget is not None
-            with self.widget._change():
+            with self.widget._stage.change():
                 self._backward(source)
                 self.widget.set_trait("_number_inputs", self._number_inputs(source))
 
@@ -273,7 +273,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
     def _undo(self) -> Callable[[], None]:
         """Undo the last pass in every ``.grad``, so that a model's gradients do not add up."""
-        source = None if self.widget is None else self.widget._open()
+        source = None if self.widget is None else self.widget._stage.open()
         if source is None or not source.transport()["owned"]:
             return lambda: None
         cursor = source.cursor
@@ -303,7 +303,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def _say(self, sentence: str | None) -> None:
         self.error = sentence
         if self.widget is not None:
-            self.widget._say(sentence)
+            self.widget._stage.say(sentence)
 
     def _sentence(self, error: Exception) -> str:
         if str(error).startswith(f"{self._called} returned"):
@@ -354,7 +354,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             (True, -4.0)
         """
         assert self.widget is not None
-        self.widget._open()
+        self.widget._stage.open()
         found = differences(self._called, self._total, self.leaves, draws=self._draws)
         self.widget.set_trait("_differences", self._difference_models(found))
         return found
@@ -421,7 +421,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             Descent(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
         """
         assert self.widget is not None
-        self.widget._open()
+        self.widget._stage.open()
         check_rate(lr)
         controls = self.controls
         chosen = to_move({name: controls[name] for name in self.leaves}, self._ranged, names)
