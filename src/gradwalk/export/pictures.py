@@ -298,7 +298,8 @@ def to_html(
         live (bool, optional): Whether the page computes the numbers again. It needs a loss that was
             computed under `gradwalk.watch`. Backward runs if no pass was recorded; every ``.grad``
             is as before then. Default: ``False``.
-        quiz (str, optional): What a live page asks and marks: "grad" or "value"; None for no quiz.
+        quiz (str, optional): The quantity that a live page asks for and marks: "grad" or "value";
+            None for no quiz.
 
     Returns:
         The text of the file; with a path, the path.
@@ -361,7 +362,8 @@ def embed(
 
     Args:
         live (bool, optional): Whether the page computes, as for `to_html`. Default: ``False``.
-        quiz (str, optional): What a live page asks: "grad" or "value"; None for no quiz.
+        quiz (str, optional): The quantity that a live page asks for: "grad" or "value"; None for
+            no quiz.
         title (str, optional): The title of the page; None for the size of the graph.
         height (int, optional): The height of the frame in px. Default: ``560``.
 

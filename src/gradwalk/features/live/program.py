@@ -105,10 +105,10 @@ class Forward(NamedTuple):
     run: Callable[[], Sequence[torch.Tensor]]
     """Returns the outputs of the graph, in the order of its roots."""
     leaves: Mapping[int, torch.Tensor] = {}
-    """The leaves that it runs with, by the id of the graph's own; others are those of the graph."""
+    """The leaves that it runs with, by the id of the graph's own; the other leaves are the graph's own."""
     constants: Sequence[Constant] = ()
     ranges: Mapping[str, Sequence[Sequence[float]]] = {}
-    """Of a leaf by its name: least, most and step of each number."""
+    """Name of a leaf -> least, most and step of each number."""
     line: Callable[[], SourceLine | None] = here
     """Returns the line of the program that runs."""
     note: str | None = None
@@ -251,21 +251,22 @@ def _same_graph(
 
 
 def _check_values(source: GraphSource, values: Mapping[int, ValueModel]) -> None:
-    """Refuse a program that computed other values than those of the graph."""
+    """Refuse a program that computed other values than the graph has."""
     for node in source.model["nodes"]:
         found = values.get(node["id"])
         if found is None or found["now"] is None or node["value"] is None:
             continue
         pairs = zip(_list(found["now"]) or [], _list(node["value"]) or [], strict=False)
         for now, before in pairs:
-            one, other = float(now), float(before)
-            if not math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5) and repr(one) != repr(
-                other
-            ):
+            if not _is_near(float(now), float(before)):
                 raise NotLiveError(
                     f"{node['label']} was {before} and is {now} when the program runs again, so a "
-                    "live page would show other numbers. A tensor that it uses was changed in place."
+                    "live page would show other numbers. A tensor that it uses was changed."
                 )
+
+
+def _is_near(one: float, other: float) -> bool:
+    return repr(one) == repr(other) or math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5)
 
 
 def _edge(output: torch.Tensor) -> tuple[Node, int]:
@@ -281,11 +282,11 @@ def _seeds(source: GraphSource, outputs: Sequence[torch.Tensor]) -> list[torch.T
     assert recording is not None
     known: dict[tuple[int, int], torch.Tensor] = {}
     for node in dict.fromkeys(root for root, _ in captured.roots):
-        for nr, seed in seeds_at(captured.graph, recording.run, node):
-            known[node, nr] = seed
+        for nr, started in seeds_at(captured.graph, recording.run, node):
+            known[node, nr] = started
     found = []
     for root, output in zip(captured.roots, outputs, strict=True):
-        seed = known.get(root)
+        seed: torch.Tensor | None = known.get(root)
         if seed is None and output.numel() != 1:
             raise NotLiveError(
                 "How backward started is not known, so a live page cannot run it again. Call "
@@ -312,9 +313,7 @@ def _watched(
         return saw
 
     hooks = [
-        node.register_hook(hook(i))  # type: ignore[arg-type]
-        for i, node in enumerate(nodes)
-        if leaf_tensor(node) is None
+        node.register_hook(hook(i)) for i, node in enumerate(nodes) if leaf_tensor(node) is None
     ]
     return passed, arrived, hooks
 

@@ -81,10 +81,7 @@ class _Replay:
         waiting = list(self._logs)
         while waiting:
             log = waiting.pop(0)
-            before = self._choose(log)
-            for other in before:
-                if other not in done:
-                    waiting.append(other)
+            waiting += [other for other in self._choose(log) if other not in done]
             if log in done:
                 done.remove(log)
             done.insert(0, log)
