@@ -89,6 +89,7 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     right: bool = shown.answer("loss", "1")
     dot: str = shown.to_dot()
     json: Path = shown.to_json("graph.json", source=False)
+    fragment: str = shown.embed(title="A loss")
     nodes = shown.to_networkx().nodes
     shown.close()
     print(root.grad, findings[0].module, findings[0].line)

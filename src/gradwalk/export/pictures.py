@@ -356,12 +356,12 @@ def embed(
     title: str | None = None,
     height: int = 560,
 ) -> str:
-    """Return the page of `to_html` as a fragment of HTML, for a site, a book or slides.
+    """Return the interactive page as a fragment of HTML, for a site, a book or slides.
 
     The fragment is one ``<iframe>`` with the whole page in it. It loads nothing.
 
     Args:
-        live (bool, optional): Whether the page computes, as for `to_html`. Default: ``False``.
+        live (bool, optional): Whether the page computes. Default: ``False``.
         quiz (str, optional): The quantity that a live page asks for: "grad" or "value"; None for
             no quiz.
         title (str, optional): The title of the page; None for the size of the graph.
@@ -371,7 +371,7 @@ def embed(
         The HTML of the frame.
 
     Raises:
-        ValueError: What `to_html` raises.
+        ValueError: The widget is closed, or a live page cannot compute this program.
 
     Example::
 

@@ -78,6 +78,7 @@ class CallLog:
     def __init__(self, reference: Callable[[torch.Tensor], TensorRef]) -> None:
         self.calls: list[LoggedCall] = []
         self.outside: dict[int, Outside] = {}
+        self.lines: dict[int, SourceLine | None] = {}  # of calls that have a record, by place
         self.is_full = False
         self._reference = reference
         self._numbers = itertools.count()
@@ -105,8 +106,10 @@ class CallLog:
         if name in _DIFFERENTIATES_ALL:
             return
         given: list[torch.Tensor] = []
-        written = self._written(arguments, given, earlier, 0)
-        words = {key: self._written(each, given, earlier, 0) for key, each in keywords.items()}
+        written = self._written_all(arguments, given, earlier)
+        words = keywords and {
+            key: self._written(each, given, earlier, 0) for key, each in keywords.items()
+        }
         if not given:
             return  # what it gave comes from outside
         for tensor in changed:
@@ -114,7 +117,12 @@ class CallLog:
                 self._known.pop(id(tensor), None)  # the next call takes its new numbers
                 return
         outputs: list[Ref] = []
-        self._name(result, outputs, 0)
+        if type(result) is torch.Tensor and id(result) not in self._known:  # most results
+            number = next(self._numbers)
+            self._known[id(result)] = number, weakref.ref(result)
+            outputs.append(Ref(number))
+        else:
+            self._name(result, outputs, 0)
         reads = name in READS
         if not outputs and not reads and not changed:
             return
@@ -125,9 +133,37 @@ class CallLog:
         grad_mode = torch.is_grad_enabled()
         self.calls.append(
             LoggedCall(
-                function, written, words, tuple(outputs), refs, reads, grad_mode, line(), random
+                function,
+                written,
+                words,
+                tuple(outputs),
+                refs,
+                reads,
+                grad_mode,
+                line() if reads else None,
+                random,
             )
         )
+
+    def _written_all(
+        self,
+        arguments: tuple[Any, ...],
+        given: list[torch.Tensor],
+        earlier: Callable[[torch.Tensor], CallLog | None],
+    ) -> tuple[Any, ...]:
+        # In one loop, because it runs for every operation.
+        written: list[Any] = []
+        for value in arguments:
+            if type(value) in _PLAIN_KINDS:
+                written.append(value)
+                continue
+            found = self._known.get(id(value))
+            if found is not None and found[1]() is value:
+                given.append(value)
+                written.append(Ref(found[0]))
+            else:
+                written.append(self._written(value, given, earlier, 0))
+        return tuple(written)
 
     def _is_leaf(self, tensor: Any) -> bool:
         found = self._known.get(id(tensor))

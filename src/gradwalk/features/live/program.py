@@ -105,7 +105,7 @@ class Forward(NamedTuple):
     run: Callable[[], Sequence[torch.Tensor]]
     """Returns the outputs of the graph, in the order of its roots."""
     leaves: Mapping[int, torch.Tensor] = {}
-    """The leaves that it runs with, by the id of the graph's own; the other leaves are the graph's own."""
+    """The leaves that it runs with, by the id of the graph's leaf; others are the graph's own."""
     constants: Sequence[Constant] = ()
     ranges: Mapping[str, Sequence[Sequence[float]]] = {}
     """Name of a leaf -> least, most and step of each number."""

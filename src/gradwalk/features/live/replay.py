@@ -150,6 +150,7 @@ class _Replay:
         results: dict[tuple[int, int], list[torch.Tensor]] = {}
         for log in self._logs:
             for place in sorted(self._calls[id(log)]):
+                self.line = log.calls[place].line or log.lines.get(place)
                 results[id(log), place] = self._call(log, log.calls[place])
         found = []
         for log, place, nr in roots:
@@ -159,7 +160,6 @@ class _Replay:
         return found
 
     def _call(self, log: CallLog, call: LoggedCall) -> list[torch.Tensor]:
-        self.line = call.line
         arguments, keywords = self._given(log, call.arguments), self._given(log, call.keywords)
         if call.random is not None:
             torch.set_rng_state(call.random)

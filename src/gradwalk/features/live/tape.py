@@ -355,8 +355,7 @@ def _is_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _selected(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    shape = torch.broadcast_shapes(tensor.shape, mask.shape)
-    return tensor.expand(shape)[mask.expand(shape)]
+    return tensor.expand((tensor * mask).shape)[mask.expand((tensor * mask).shape)]
 
 
 _REWRITTEN: dict[str, Callable[..., Any]] = {"equal": _is_equal, "masked_select": _selected}
