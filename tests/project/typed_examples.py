@@ -94,7 +94,7 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     shown.close()
     print(root.grad, findings[0].module, findings[0].line)
     print(grads, findings[0].kind, text, path, data, pdf, page, right, nodes)
-    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json)
+    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json, fragment)
 
 
 def files(loss: torch.Tensor, folder: os.PathLike[str]) -> None:
