@@ -39,6 +39,8 @@ class GraphView {
   private readonly playback: Playback;
   private readonly refit: Refit;
 
+  private readonly callout: HTMLElement;
+
   readonly redraw: () => void;
   private readonly mark: () => void;
   private readonly showSelected: () => void;
@@ -51,6 +53,7 @@ class GraphView {
     const measure = browserMeasure();
     this.shell = new Shell(channel);
     const { shell } = this;
+    this.callout = createCallout(shell.root, shell.cleanup);
     this.redraw = shell.guarded(() => this.drawGraph());
     this.mark = shell.guarded(() => this.markState());
     this.showSelected = shell.guarded(() => this.select());
@@ -126,9 +129,6 @@ class GraphView {
       shown: (scene) => {
         this.side.arrangement.suit(scene);
         this.each((part) => part.drawn?.());
-        const hasNumbers = scene?.nodes.some(({ shape: { card, tile } }) => card || tile);
-        const direction = scene?.inHalves ? "both" : scene?.direction;
-        this.controls.toolbar.setFlow((hasNumbers && !scene?.isStatic && direction) || null);
       },
       entering: () => this.side.select(null),
       entered: (titles) => this.controls.toolbar.setBreadcrumbs(titles),
@@ -146,11 +146,10 @@ class GraphView {
       controls.toolbar.element,
       shell.faults,
       element("div", "gw-key-strip", [
-        controls.toolbar.flow,
         controls.view.key,
         controls.view.widthKey,
         playback.key,
-        createCallout(root, cleanup),
+        this.callout,
       ]),
       arrangement.body,
       ...parts.flatMap(({ question }) => question ?? []),
@@ -286,6 +285,8 @@ class GraphView {
   private describe(request: Request): void {
     const { drawable, was, isOther } = request;
     const { picture, playback, side } = this;
+    // It speaks of gradients.
+    if (drawable.graph.static) this.callout.remove();
     this.each((part) => part.update?.());
     playback.stepper.read(drawable.autograd);
     say(picture.drawing.canvas, "aria-label", drawable.label);

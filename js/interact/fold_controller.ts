@@ -488,7 +488,6 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
     const [value] = node.fine?.filter(({ room }) => room !== undefined) ?? [];
     const before = value ? [value] : shape.texts.filter(({ room }) => room !== undefined);
     if (before.length === 0 || group) return node;
-    const size = shape.card?.size ?? "near";
     const lines = numbersIn(graph.nodes[id], before.length);
     if (before.every(({ text }, i) => text === lines[i][0])) return node;
     isOther = true;
@@ -498,6 +497,7 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
       );
       return { ...node, ...(fine && { fine }) };
     }
+    const size = before.length > 1 ? "near" : (shape.card?.size ?? "near");
     const texts = shape.texts.map((text) => {
       const line = before.indexOf(text);
       return line < 0 ? text : written(text, lines[line], size, measure);
@@ -520,7 +520,7 @@ function numbersIn(node: NodeModel, lines: number): readonly (readonly string[])
 /** The same text with another number: the best that has room, in the largest style that fits. */
 function written(before: Text, texts: readonly string[], size: CardSize, measure: Measure): Text {
   const { room = 0 } = before;
-  const styles = before.style === "cell" ? STYLES.near : STYLES[size];
+  const styles = STYLES[size];
   for (const text of texts) {
     const style = styles.find((one) => measure(text, one) <= room);
     if (style !== undefined) return { ...before, text, style };

@@ -800,7 +800,7 @@ export interface StageModel {
 }
 
 /** The kind of a finding; docs/reference/findings.md explains each. */
-export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no-grad" | "cut" | "memory" | "held" | "no-backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax-twice" | "sigmoid-twice" | "no-log-probabilities" | "target" | "large" | "cleared" | "freed" | "not-a-leaf" | "backward-failed" | "shared-module" | "unused-backward" | "changed-gradient" | "repeated-index" | "constant-term" | "scaled" | "padding" | "dominated" | "mixed-rows" | "shared-memory" | "alike" | "unused-result" | "unused-on-rank" | "not-reduced" | "drifted" | "nan-on-rank" | "large-on-rank" | "not-alike" | "same-batch" | "ranks";
+export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no-grad" | "cut" | "memory" | "held" | "no-backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax-twice" | "sigmoid-twice" | "no-log-probabilities" | "target" | "large" | "cleared" | "freed" | "not-a-leaf" | "backward-failed" | "shared-module" | "unused-backward" | "changed-gradient" | "repeated-index" | "constant-term" | "scaled" | "padding" | "dominated" | "mixed-rows" | "shared-memory" | "alike" | "step" | "counting" | "recomputed" | "unused-result" | "unused-on-rank" | "not-reduced" | "drifted" | "nan-on-rank" | "large-on-rank" | "not-alike" | "same-batch" | "ranks";
 
 export type Severity = "error" | "warning" | "info";
 

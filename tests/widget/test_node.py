@@ -117,3 +117,14 @@ def test_a_quiz_is_not_given_away(net):
     widget.quiz("grad", nodes=["net.2.bias"])
     found = widget.node("net.2.bias")
     assert (found.grad, found.value, found.contributions) == (None, None, ())
+
+
+def test_a_finding_has_the_place_that_its_message_names():
+    net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 1))
+    with torch.no_grad():
+        net[0].weight.fill_(1e6)
+    with watch():
+        loss = net(torch.ones(2, 4)).sum()
+        loss.backward()
+    (found,) = (each for each in gradwalk.diagnose(loss) if each.kind == "zero")
+    assert (found.module, found.line in found.message) == ("net.1", True)

@@ -94,8 +94,19 @@ def _embedded(context: CheckContext) -> Iterator[tuple[int, torch.Tensor, int]]:
             continue
         padding = plain_value(context.captured.nodes[node], "padding_idx")
         padding = -1 if padding is None else signed(padding)
+        padding = padding if padding >= 0 else _only_at_the_end(tokens)
         if padding >= 0 and bool((tokens == padding).any()):
             yield node, tokens.detach(), padding
+
+
+def _only_at_the_end(tokens: torch.Tensor) -> int:
+    """The token that fills the ends of some rows, and is nowhere else; -1 for none."""
+    last = tokens[:, -1]
+    value = int(last.mode().values)
+    is_it = tokens == value
+    ends = is_it.flip(1).cumprod(1).sum(1)
+    is_alone = int(is_it.sum()) == int(ends.sum())
+    return value if is_alone and int(ends.max()) > 1 and int(ends.min()) == 0 else -1
 
 
 def _counted_padding(
@@ -111,12 +122,12 @@ def _counted_padding(
         if not is_plain(target) or target.numel() * 2 < tokens.numel() or given.dim() < 2:
             continue
         if rows is not None and given.shape[1] != rows:
-            continue  # the targets are no tokens
+            continue  # the targets are something else
         ignored, counted = signed(saved["ignore_index"]), int((target == padding).sum())
         if ignored != padding and counted:
             message = (
                 f"{context.place(loss)} counts padding: {counted} of {target.numel()} targets are "
-                f"{padding}, the padding_idx of the embedding. To leave them out, pass "
+                f"{padding}, which is padding in the embedding. To leave them out, pass "
                 f"ignore_index={padding}."
             )
             numbers = {"padding": float(counted), "targets": float(target.numel())}

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from ..english import plural
 from ..explain.constants_and_cuts import at_line
 from ..torch_api.nodes import keeps_tensors
 from ..torch_api.reading import everywhere, finite, is_plain, why_unreadable
@@ -85,6 +86,13 @@ def _of_node(
             yield -1, _constant(context, each, tensor, word)
     if how is None:  # the start, of which others say how
         return
+    rows = _masked_rows(context, node)
+    if rows:
+        yield (
+            data["sequence_nr"],
+            f"{context.place(node)} masks every entry of {plural(rows, 'row')}",
+        )
+        return
     word = word_of(_value(context, node)) or _overflow(context, node)
     if word:
         dtype = getattr(torch, str(data["dtype"]).removeprefix("torch."), None)
@@ -94,6 +102,16 @@ def _of_node(
         by = how(node)
         made = f" {_has(word)}{ends}" if by is None else f", {by}, {_has(word)}"
         yield data["sequence_nr"], f"{_called(context, node)}{made}"
+
+
+def _masked_rows(context: CheckContext, node: int) -> int:
+    """Count the rows of a masked tensor, along its last dimension, that have no entry left."""
+    if context.captured.graph.nodes[node]["op"] != "MaskedFillBackward0":
+        return 0
+    mask = context.saved(node).get("mask")
+    if not isinstance(mask, torch.Tensor) or not is_plain(mask) or not mask.dim():
+        return 0
+    return int(mask.all(-1).sum())
 
 
 def _has(word: str) -> str:
@@ -116,6 +134,11 @@ def _constant(
     return f"{what} has {word} in it{made}"
 
 
+def _keeps(context: CheckContext, node: int) -> bool:
+    kind: type = type(context.captured.nodes[node])
+    return keeps_tensors(kind)
+
+
 def _value(context: CheckContext, node: int) -> Any:
     """The result of an operation, as far as a variable, watch() or a saved tensor has it."""
     captured = context.captured
@@ -126,12 +149,12 @@ def _value(context: CheckContext, node: int) -> Any:
     seen = captured.annotations.get(node)
     if seen is not None and seen.value is not None:
         return seen.value
-    if keeps_tensors(type(captured.nodes[node])):
+    if _keeps(context, node):
         own = context.saved(node).get("result")
         if isinstance(own, torch.Tensor):
             return own
     for user in captured.graph.pred[node]:
-        if not keeps_tensors(type(captured.nodes[user])):
+        if not _keeps(context, user):
             continue
         arguments = {edge["argument"] for edge in captured.graph[user][node].values()}
         saved = context.saved(user)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Real
@@ -125,16 +126,15 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
 
 
 def _placed(finding: Finding, context: CheckContext) -> Finding:
-    """Add the module and the line of the first nodes that have them; the others name a line."""
-    nodes = finding.nodes[:_MOST_NODES]
-    modules, lines = map(context.module_of, nodes), map(context.line, nodes)
-    line = next(filter(None, lines), None)
-    return replaced(
-        finding,
-        nodes=nodes,
-        module=next(filter(None, modules), None),
-        line=place_in(finding.message) if line is None else str(line),
-    )
+    """Add the line that the message names, else a node's line, and the module that it names."""
+    nodes, words = finding.nodes[:_MOST_NODES], re.sub("`[^`]*`", "", finding.message)
+    named = re.search(r"\(node (\d+)[ )]", words)  # the place in the message
+    places = [*([int(named[1])] if named else []), *nodes]
+    lines = {node: str(context.line(node) or "") for node in places}
+    line = place_in(finding.message) or next(filter(None, lines.values()), None)
+    fit = (context.module_of(node) for node in places if lines[node] in ("", line))
+    module = next((m for m in fit if m and re.search(rf"\b{re.escape(m)}\b", words)), None)
+    return replaced(finding, nodes=nodes, module=module, line=line)
 
 
 def _guarded(

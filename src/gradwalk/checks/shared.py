@@ -109,7 +109,9 @@ def _kept_values(context: CheckContext) -> Iterator[Finding]:
         tensor = reference()
         memory = None if tensor is None else storage_id(tensor)
         source = None if memory is None else by_memory.get(memory)
-        for each in names if source is not None and tensor is not None else ():
+        if source is None or tensor is None:
+            continue
+        for each in names:
             variable = re.split(r"[\[.]", each)[0]
             is_kept = is_other(variable) or is_other(each.split("[")[0])
             if each not in own and is_kept and (tensor is source or overlap(tensor, source)):
@@ -138,9 +140,9 @@ def _overlapping(context: CheckContext) -> Iterator[Finding]:
         for at, first in enumerate(nodes[:16]):
             for second in nodes[at + 1 : 16]:
                 one, other = context.leaf(first), context.leaf(second)
-                assert one is not None
-                assert other is not None
-                if one.shape == other.shape or not overlap(one, other):
+                if one is None or other is None or one.shape == other.shape:
+                    continue
+                if not overlap(one, other):
                     continue
                 names = context.name(first), context.name(second)
                 message = (

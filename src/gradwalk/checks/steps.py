@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import defaultdict
 from collections.abc import Iterator
 
@@ -10,12 +11,13 @@ from torch import nn
 
 from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line
-from ..result import make
+from ..result import make, replaced
+from ..tracing.records import modules_ran
 from ..tracing.steps import Moved, Step, noted_steps
 from .context import CheckContext
 from .finding import Finding
+from .updates import held_otherwise
 
-_NORMS = ("NativeBatchNormBackward0", "CudnnBatchNormBackward0")
 _NARROW = (torch.bfloat16, torch.float16)
 _MOST = 0.99  # of the sampled numbers
 
@@ -30,6 +32,18 @@ def step_findings(context: CheckContext) -> Iterator[Finding]:
         }
         yield from _of_step(context, type(optimizer).__name__, step, moved)
     yield from _moving_statistics(context)
+    yield from _held_by_none(context)
+
+
+def _held_by_none(context: CheckContext) -> Iterator[Finding]:
+    """Parameters that none of the optimizers holds which stepped; without optimizer=, a note."""
+    held = ((each, step.moved) for each, step in noted_steps())
+    stepped = [each for each, moved in held if not context.leaves.keys().isdisjoint(moved)]
+    if stepped and not context.optimizers:
+        with_them = dataclasses.replace(context, optimizers=stepped)
+        for finding in held_otherwise(with_them):
+            if finding.severity == "warning":
+                yield replaced(finding, severity="info")
 
 
 def _of_step(
@@ -79,7 +93,7 @@ def _what_happened(moved: Moved) -> str:
 
 
 def _said(what: str, names: str, moved: Moved, optimizer: str) -> tuple[str, bool]:
-    """What a step did to some parameters, after its name, and whether that is a warning."""
+    """Say how a step treated some parameters, and whether that is a warning."""
     dtype = moved.before.dtype
     if what == "rounded":
         return (
@@ -113,22 +127,15 @@ def _said(what: str, names: str, moved: Moved, optimizer: str) -> tuple[str, boo
 
 def _moving_statistics(context: CheckContext) -> Iterator[Finding]:
     """Frozen batch norms whose running statistics move."""
-    norms = [node for node, _ in context.nodes_of(_NORMS)]
-    saved = [context.saved(node) for node in norms]
-    used = {id(each.get("running_mean")) for each in saved if each.get("training") is not False}
-    is_known = all(each.get("running_mean") is not None for each in saved)  # not freed
     found = []
-    for reference, variable, path in context.called.places.values() if norms else ():
-        module = reference()
-        if variable not in context.models or not isinstance(
-            module, nn.modules.batchnorm._BatchNorm
-        ):
+    for module in modules_ran():
+        place = context.called.place_of(module)
+        if place is None or not isinstance(module, nn.modules.batchnorm._BatchNorm):
             continue
         own = list(module.parameters())
         is_frozen = bool(own) and not any(each.requires_grad for each in own)
-        is_used = id(module.running_mean) in used or not is_known
-        if is_frozen and is_used and module.training and module.running_mean is not None:
-            found.append(path)
+        if is_frozen and module.training and module.running_mean is not None:
+            found.append(place[1])
     if found:
         one = len(found) == 1
         message = (

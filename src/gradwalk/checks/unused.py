@@ -10,8 +10,9 @@ import torch
 from ..graph.adjacency import walk
 from ..result import make
 from ..torch_api.modules import own_buffers
-from ..torch_api.nodes import leaf_tensor
+from ..torch_api.nodes import Edge, gradient_edge, leaf_tensor
 from ..torch_api.saved_tensors import is_freed
+from ..tracing.records import modules_ran
 from .context import CheckContext
 from .finding import Finding
 
@@ -40,10 +41,8 @@ def _has_word(name: str, words: re.Pattern[str]) -> bool:
 def _terms(context: CheckContext) -> Iterator[Finding]:
     """A variable that is called a loss, requires grad, and is not a part of this one."""
     inside = set(context.captured.nodes)
-    for edge, name in context.called.edges.items():
-        reference = context.called.tensors.get(edge)
-        tensor = reference() if reference is not None else None
-        if tensor is None or edge[0] in inside or tensor.numel() != 1:
+    for edge, name, tensor in _computed(context):
+        if edge[0] in inside or tensor.numel() != 1:
             continue
         if not _has_word(name.rpartition(".")[2], _TERMS):
             continue
@@ -63,6 +62,20 @@ def _terms(context: CheckContext) -> Iterator[Finding]:
         yield make(Finding, "unused-result", "info", [], message)
 
 
+def _computed(context: CheckContext) -> Iterator[tuple[Edge, str, torch.Tensor]]:
+    """Yield the tensors with a graph that variables, and attributes of modules, hold."""
+    for edge, name in context.called.edges.items():
+        reference = context.called.tensors.get(edge)
+        tensor = reference() if reference is not None else None
+        if tensor is not None:
+            yield edge, name, tensor
+    for known, _, path in context.called.places.values():
+        module = known()
+        for name, value in vars(module).items() if module is not None else ():
+            if isinstance(value, torch.Tensor) and value.grad_fn is not None:
+                yield gradient_edge(value), f"{path}.{name}".lstrip("."), value
+
+
 def _not_learned(context: CheckContext) -> Iterator[Finding]:
     """Buffers and plain tensors of a module of the program that the loss takes as constants."""
     taken = {
@@ -71,13 +84,17 @@ def _not_learned(context: CheckContext) -> Iterator[Finding]:
         for each in seen.constants
         if each.tensor is not None and (tensor := each.tensor()) is not None
     }
+    ran = {id(module) for module in modules_ran()}
     for reference, _, path in context.called.places.values():
         module = reference()
         if module is None or type(module).__module__.startswith("torch."):
             continue
         buffers = own_buffers(module)
         for name, value in [*buffers.items(), *vars(module).items()]:
-            if not isinstance(value, torch.Tensor) or id(value) not in taken:
+            if not isinstance(value, torch.Tensor):
+                continue
+            has_run = name not in buffers and id(module) in ran
+            if id(value) not in taken and not has_run:
                 continue
             if (
                 value.requires_grad
@@ -85,14 +102,16 @@ def _not_learned(context: CheckContext) -> Iterator[Finding]:
                 or not _has_word(name, _LEARNED)
             ):
                 continue
-            node = taken[id(value)]
+            node = taken.get(id(value))
             what = "a buffer" if name in buffers else "a plain tensor"
             whole = f"{path}.{name}".lstrip(".")
+            by = "" if node is None else f" for {context.place(node)}"
             message = (
-                f"{whole} is {what}, so {context.place(node)} takes it as a constant. If it should "
-                f"be learned, write self.{name} = nn.Parameter(...)."
+                f"{whole} is {what}, and a constant{by}. If it should be learned, write "
+                f"self.{name} = nn.Parameter(...)."
             )
-            yield make(Finding, "unused-result", "info", [node], message)
+            nodes = [] if node is None else [node]
+            yield make(Finding, "unused-result", "info", nodes, message)
 
 
 def _real_parts(context: CheckContext) -> Iterator[Finding]:

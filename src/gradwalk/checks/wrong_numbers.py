@@ -42,15 +42,14 @@ def number_findings(context: CheckContext) -> Iterator[Finding]:
 
 
 def _shared_modules(context: CheckContext) -> Iterator[Finding]:
-    """Containers with one module several times, as of `[block] * 4`, or with shallow copies."""
+    """Modules with one module several times, as of `[block] * 4`, or with shallow copies."""
     for module, path in _modules(context):
-        if not isinstance(module, _CONTAINERS):
-            continue
         alike: dict[object, list[tuple[str, nn.Module]]] = defaultdict(list)
         for name, child in submodules(module).items():
             if child is not None:
                 held = tuple(id(parameter) for parameter in child.parameters())
-                key = (type(child), held) if held else id(child)
+                is_listed = isinstance(module, _CONTAINERS)
+                key = (type(child), held) if held and is_listed else id(child)
                 alike[key].append((f"{path}.{name}".lstrip("."), child))
         for same in alike.values():
             names, child = [name for name, _ in same], same[0][1]

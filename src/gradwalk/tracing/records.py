@@ -312,6 +312,15 @@ def ran_with(tensor: torch.Tensor) -> bool:
     return False
 
 
+def modules_ran() -> Iterator[Any]:
+    """Yield the living modules that ran in the latest watch of a thread."""
+    for thread in list(_threads):
+        for reference, _ in list(thread.ran.values()):
+            module = reference()
+            if module is not None:
+                yield module
+
+
 def has_watched() -> bool:
     """Return whether `watch` has been on in a thread that lives."""
     return any(thread._watched for thread in list(_threads))

@@ -94,7 +94,7 @@ def noted_steps() -> Iterator[tuple[torch.optim.Optimizer, Step]]:
 
 
 class StepHooks:
-    """Hooks on the steps of every optimizer; those of a thread that is watched are noted."""
+    """Hooks on the steps of every optimizer, which note those in a watched thread."""
 
     def __init__(self, is_watched: Any) -> None:
         """``is_watched``: says whether this thread is watched."""

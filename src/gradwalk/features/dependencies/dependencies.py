@@ -83,7 +83,7 @@ def dependencies(
         *inputs (torch.Tensor | str): Tensors of its graph, or their names. Data needs
             ``x.requires_grad_()`` before the forward pass; of integers take their embedding.
         dim (int, optional): The dimension of the output along which its rows are. Default: ``0``.
-        input_dim (int | None, optional): The same of the inputs. Default: ``None``, as ``dim``.
+        input_dim (int, optional): The same of the inputs. Default: ``None``, as ``dim``.
         most (int, optional): The largest number of rows that are tried. Of more rows so many are
             taken, from the first to the last. Default: ``64``.
         stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:

@@ -72,7 +72,7 @@ def mixed_rows(context: CheckContext) -> Iterator[Finding]:
         return
     node, reached = mixed[0]
     found = mixing_node(replay, start, row, only, node)
-    why = None if found is None else _suspect(context, found[0], start.count)
+    why = None if found is None else _suspect(context, *found, start.count)
     if found is None or why is None or (why == "positions" and len(start.shape) > 2):
         return
     where = context.place(found[0])
@@ -110,7 +110,8 @@ def _entries(context: CheckContext, replay: Replay, start: Rows) -> list[int]:
     captured = context.captured
     found: dict[int, None] = {}
     for node in captured.operations:
-        if not captured.graph.nodes[node]["no_grad_inputs"]:
+        data = captured.graph.nodes[node]
+        if not data["no_grad_inputs"] and data["op"] != "EmbeddingBackward0":
             continue
         behind = (each[0] for each in replay.following[node] if each is not None)
         sources = [each for each in behind if not replay.is_leaf(each)]
@@ -141,7 +142,7 @@ def _first_sizes(context: CheckContext, node: int) -> set[int]:
     """The first sizes of the data that a node takes."""
     seen = context.captured.annotations.get(node)
     shapes = [each.shape for each in (seen.constants if seen is not None else ())]
-    if not shapes:
+    if not shapes or context.captured.graph.nodes[node]["op"] == "EmbeddingBackward0":
         names = {p["argument"] for p in context.captured.graph.nodes[node]["no_grad_inputs"]}
         saved = context.saved(node).items()
         shapes = [
@@ -152,18 +153,19 @@ def _first_sizes(context: CheckContext, node: int) -> set[int]:
     return {shape[0] for shape in shapes if shape}
 
 
-def _suspect(context: CheckContext, node: int, examples: int) -> str | None:
+def _suspect(context: CheckContext, node: int, received_one: bool, examples: int) -> str | None:
     """Why an operation hardly mixes examples on purpose; None where it may."""
     data = context.captured.graph.nodes[node]
     op, shape = data["op"], tuple(data["shape"] or ())
-    if op in _RESHAPES:
-        return "reshape"
-    if op in _SOFTMAX:
-        return None if shape == (examples, examples) else "softmax"
     seen = context.captured.annotations.get(node)
     running = seen.modules[-1][1] if seen is not None and seen.modules else ""
-    is_sequence = running in _SEQUENCES or (op in _OVER_POSITIONS and len(shape) > 2)
-    return "positions" if is_sequence else None
+    if running in _SEQUENCES or (op in _OVER_POSITIONS and len(shape) > 2):
+        return "positions"
+    if op in _RESHAPES:
+        return "reshape" if received_one else None
+    if op in _SOFTMAX:
+        return None if shape == (examples, examples) else "softmax"
+    return None
 
 
 def _steps_as_examples(context: CheckContext, start: Rows, flow: Flow) -> Iterator[Finding]:

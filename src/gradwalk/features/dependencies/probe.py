@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import torch
 
 from ...graph.capture import OutputKey
-from ...graph.labels import is_pass_through
 from ..experiments.replay import Flow, Gradient, Replay
 
 _CLOSE = 16  # roundings, as a share of the largest number: what cancels leaves as much
@@ -95,14 +94,13 @@ def matrix_of(
 def mixing_node(
     replay: Replay, output: Rows, row: int, only: set[int], wanted: int
 ) -> tuple[int, bool] | None:
-    """Return the node where one row becomes several, and whether that is known to be all of it.
+    """Return the node where one row becomes several, and whether it received one row.
 
     A tensor may have several dimensions of as many rows. It is alone while one of them holds it.
     ``wanted``: a node that must be behind that one.
     """
     flow = probe_row(replay, output, row, only, None)
     behind_of = replay.above([wanted])
-    graph = replay.captured.graph
     before: dict[int, bool | None] = {}
     for node in replay.order:
         came = flow.arrived.get(node)
@@ -114,15 +112,15 @@ def mixing_node(
             if place is None or place[0] not in behind_of or went is None:
                 continue
             if _is_alone(went, row, output.count) is False and before[node] is not False:
-                is_plain = not is_pass_through(graph.nodes[node]["op"])
-                return node, before[node] is True or is_plain
+                return node, before[node] is True
     return None
 
 
 def _is_alone(grad: torch.Tensor, row: int, count: int) -> bool | None:
     """Whether a gradient is in one row alone; None if no dimension has as many."""
     dims = [dim for dim, size in enumerate(grad.shape) if size == count]
-    if not dims:
+    is_flat = grad.dim() == 2 and grad.shape[0] > count and grad.shape[0] % count == 0
+    if not dims or is_flat:  # examples and positions in one dimension
         return None
     for dim in dims:
         reached = rows_reached(grad, dim)
