@@ -20,9 +20,7 @@ import type { CardSize, Text } from "../scene/node_shape";
 import { rowsOf, valueText } from "../scene/node_words";
 import type { Scene, SceneNode } from "../scene/scene";
 import type { Hold, Size } from "../scene/views";
-import { rounded } from "../text/gradient";
 import type { Measure, Style } from "../text/measure";
-import { shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
 import type { Doing, GraphSource } from "../worker/messages";
 import type { SceneMaker } from "../worker/scene_maker";
@@ -488,44 +486,36 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
     const [value] = node.fine?.filter(({ room }) => room !== undefined) ?? [];
     const before = value ? [value] : shape.texts.filter(({ room }) => room !== undefined);
     if (before.length === 0 || group) return node;
-    const lines = numbersIn(graph.nodes[id], before.length);
-    if (before.every(({ text }, i) => text === lines[i][0])) return node;
+    const numbers = numbersIn(graph.nodes[id], before.length);
+    if (before.every(({ text }, i) => text === numbers[i])) return node;
     isOther = true;
     if (value) {
       const fine = node.fine?.map((text) =>
-        text === value ? { ...text, text: lines[0][0] } : text,
+        text === value ? { ...text, text: numbers[0] } : text,
       );
       return { ...node, ...(fine && { fine }) };
     }
     const size = before.length > 1 ? "near" : (shape.card?.size ?? "near");
     const texts = shape.texts.map((text) => {
       const line = before.indexOf(text);
-      return line < 0 ? text : written(text, lines[line], size, measure);
+      return line < 0 ? text : written(text, numbers[line], size, measure);
     });
     return { ...node, shape: { ...shape, texts } };
   });
   return isOther ? { ...scene, nodes } : scene;
 }
 
-/** The number of a node, or the rows of a matrix; of each line the texts for it, best first. */
-function numbersIn(node: NodeModel, lines: number): readonly (readonly string[])[] {
+/** The number of a node, or the rows of a matrix. */
+function numbersIn(node: NodeModel, lines: number): readonly string[] {
   const { value } = node;
-  if (value === null) return Array.from({ length: lines }, (_, i) => [i === 0 ? HIDDEN : ""]);
+  if (value === null) return Array.from({ length: lines }, (_, i) => (i === 0 ? HIDDEN : ""));
   const rows = lines > 1 ? rowsOf(node) : null;
-  if (rows?.length === lines) return rows.map((row) => [row]);
-  const one = [value, ...rounded(value)].map((each) => valueText(node, each));
-  return Array.from({ length: lines }, (_, i) => (i === 0 ? one : [""]));
+  return rows?.length === lines ? rows : [valueText(node, value)];
 }
 
-/** The same text with another number: the best that has room, in the largest style that fits. */
-function written(before: Text, texts: readonly string[], size: CardSize, measure: Measure): Text {
+function written(before: Text, text = "", size: CardSize, measure: Measure): Text {
   const { room = 0 } = before;
   const styles = STYLES[size];
-  for (const text of texts) {
-    const style = styles.find((one) => measure(text, one) <= room);
-    if (style !== undefined) return { ...before, text, style };
-  }
-  const style = styles[styles.length - 1];
-  const [whole] = texts;
-  return { ...before, text: shortenMiddle(whole, room, (part) => measure(part, style)), style };
+  const style = styles.find((one) => measure(text, one) <= room) ?? styles[styles.length - 1];
+  return { ...before, text, style };
 }
