@@ -24,6 +24,7 @@ from ..torch_api.nodes import (
 )
 from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict
+from .call_log import CallLog
 from .cuts import Constant, Cut, Origin, UnrecordedSource
 from .double_backward import differentiates
 from .records import LeafSnapshot, Record, living_records, records_in
@@ -58,6 +59,8 @@ class Annotation(NamedTuple):
     derivatives: int = 0  # how many derivatives the program had computed before it
     place: str | None = None  # the index that it assigned to, as Python writes it, if known
     gave_one: bool = False  # whether the call is known to have returned one tensor
+    # The calls of its block, to run them again, and its place among them.
+    logged: tuple[CallLog, int] | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -109,6 +112,7 @@ def _annotation(record: Record, node: Node) -> Annotation:
         derivatives=record.derivatives,
         place=record.place,
         gave_one=record.output is not None,
+        logged=record.logged,
     )
 
 

@@ -271,7 +271,9 @@ class Session:
             tuple(constants),
             tuple(needed),
         )
-        record.logged = self._log, len(self._log.calls) - 1
+        place = len(self._log.calls) - 1
+        self._log.lines[place] = where
+        record.logged = self._log, place
         self._records.add(record)
         return record
 
