@@ -21,7 +21,7 @@ CALLS = {
         "showing": 1585,
         "clicking": 2594,
         "recording": 393,
-        "watching": 183,
+        "watching": 155,
         "making a watched one": 892,
     },
     "chain": {
@@ -31,7 +31,7 @@ CALLS = {
         "showing": 12625,
         "clicking": 3069,
         "recording": 4499,
-        "watching": 2759,
+        "watching": 2347,
         "making a watched one": 6157,
     },
     "transformer": {
@@ -41,7 +41,7 @@ CALLS = {
         "showing": 8251,
         "clicking": 3307,
         "recording": 2352,
-        "watching": 1206,
+        "watching": 975,
         "making a watched one": 3686,
     },
 }
