@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import FunctionType
@@ -59,6 +59,11 @@ class CheckpointedPart:
     frame: Frame | None  # its frame; None for a reentrant part, which is one node
     nodes: set[int]  # indices of the nodes known to be created in it, and not in a part within it
     around: int | None = None  # the index of the enclosing part; None without one
+
+
+def may_have_parts(classes: Iterable[type]) -> bool:
+    """Return whether nodes of some classes can show a checkpointed part."""
+    return any(keeps_tensors(cls) or _may_be_reentrant(cls) for cls in classes)
 
 
 def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[CheckpointedPart]:
@@ -189,6 +194,13 @@ def has_policy(frame: Any) -> bool:
     """Whether selective checkpointing chooses tensors to keep."""
     context = _variable(frame, "recompute_context")
     return context is not None and type(context).__name__ != "nullcontext"
+
+
+def keeps_random_state(part: Any) -> bool | None:
+    """Whether a part, by its frame or its reentrant node, draws the same numbers again."""
+    found = getattr(part, "preserve_rng_state", None)
+    found = _variable(part, "preserve_rng_state") if found is None else found
+    return found if isinstance(found, bool) else None
 
 
 def _variable(frame: Any, name: str) -> Any | None:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from . import weak_id_dict
+from .call_log import READS
 from .cuts import Origin
 from .double_backward import differentiates
 
@@ -36,7 +37,7 @@ TO_PYTHON = frozenset(
     {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
 )
 SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
-_OF_INTEREST = SET_GRAD | COLLECTIVES | TO_PYTHON  # also calls that give no tensor
+_OF_INTEREST = SET_GRAD | COLLECTIVES | TO_PYTHON | READS  # also calls that give no tensor
 PLAIN_RESULTS = frozenset({bool, int, str, type(None), torch.Size, torch.dtype, torch.device})
 """Types of results without tensors, as ``x.dim()`` and ``x.shape`` give."""
 _NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
@@ -81,6 +82,7 @@ class CallKind(NamedTuple):
     runs_backward: bool
     # Whether it changes an operand only if it returns that, and computes no derivatives.
     is_plain: bool
+    draws: bool  # whether it draws random numbers
 
 
 _BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
@@ -106,6 +108,7 @@ def call_kind(function: Any) -> CallKind:
         runs_backward=function in _BACKWARD,
         is_plain=not (changes_first or scales_rows or differentiates(function)),
         only_asks=not (changes or differentiates(function) or name in _OF_INTEREST),
+        draws=name in _RANDOM or name in _MORE_RANDOM,
     )
 
 
@@ -247,6 +250,20 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
 
 
 _RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "rand", "rand_like", "uniform_"})
+_MORE_RANDOM = frozenset(
+    {"alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"}
+    | {
+        "gumbel_softmax",
+        "multinomial",
+        "normal",
+        "normal_",
+        "poisson",
+        "rand_int_like",
+        "randint_like",
+    }
+    | {"randn_like", "random_", "rrelu", "scaled_dot_product_attention", "exponential_"}
+    | {"multi_head_attention_forward"}
+)
 
 
 def is_random(name: str) -> bool:

@@ -36,8 +36,9 @@ from ..torch_api.nodes import (
 from ..torch_api.reading import why_unreadable
 from ..torch_api.release import empty
 from . import weak_id_dict
+from .call_log import CallLog
 from .cuts import MOST_LEAVES, Change, Constant, Cut, Reading, merge_cuts
-from .module_path import ModuleCall, TensorRef
+from .module_path import ModuleCall, ModuleRan, TensorRef
 from .source_line import SourceLine
 
 MOST_COPIED = 16
@@ -83,6 +84,8 @@ class CallFacts(NamedTuple):
     # For each operand, in the order of the call, whether it needed grad.
     needed_grad: tuple[bool, ...]
     derivatives: int  # how many derivatives the thread had computed before it
+    # The calls of its block, to run them again, and its place among them.
+    logged: tuple[CallLog, int]
     inplace: bool = False  # whether it changed one of its operands
     # The index that it assigned to, as Python writes it, if known.
     place: str | None = None
@@ -180,6 +183,7 @@ class ThreadRecords:
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
         self.marked = 0  # nodes of living records
+        self.ran: dict[int, ModuleRan] = {}  # by the ``id`` of modules, of the latest watch
         self.derivatives = 0  # calls of autograd.grad() and backward() under `watch`
         self._read: dict[tuple[str, SourceLine | None], Reading] = {}
         self._changed: dict[int, tuple[Change, ...]] = {}
@@ -303,9 +307,32 @@ def ran_under_watch(captured: Capture) -> bool:
     return any(thread.was_watched(number) for thread in list(_threads) for number in numbers)
 
 
+def ran_with(tensor: torch.Tensor) -> bool:
+    """Return whether a module ran in the latest watch of a thread that has a parameter."""
+    for thread in list(_threads):
+        for reference, held in list(thread.ran.values()):
+            if id(tensor) in held and reference() is not None:
+                return True
+    return False
+
+
+def modules_ran() -> Iterator[Any]:
+    """Yield the living modules that ran in the latest watch of a thread."""
+    for thread in list(_threads):
+        for reference, _ in list(thread.ran.values()):
+            module = reference()
+            if module is not None:
+                yield module
+
+
 def has_watched() -> bool:
     """Return whether `watch` has been on in a thread that lives."""
     return any(thread._watched for thread in list(_threads))
+
+
+def has_records() -> bool:
+    """Return whether a record lives."""
+    return next(living_records(), None) is not None
 
 
 def living_records() -> Iterator[Record]:
@@ -335,8 +362,8 @@ def threads_of(outputs: Iterable[torch.Tensor]) -> set[ThreadRecords]:
 
 def records_in(captured: Capture) -> dict[int, Record]:
     """Return the records of the watched calls that made the operations of a graph, by node."""
-    if not any(True for thread in list(_threads) for _ in thread.since(0)):
-        return {}  # no record lives
+    if not has_records():
+        return {}
     threads = threads_of(
         tensor for known in captured.tensors.values() if (tensor := known()) is not None
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
 from . import records, weak_id_dict
+from .call_log import CallLog
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
@@ -93,14 +95,16 @@ class Call(NamedTuple):
     start: int  # the number of the next autograd node, before the call
     end: int  # and after it
     frame: FrameType  # the frame that called
+    random: torch.Tensor | None = None  # the state of the random numbers before, if it draws any
 
 
 class Session:
     """The state of one thread's watch."""
 
     def __init__(self) -> None:
-        self.modules = ModuleStack()
         self._records = records.current_thread()
+        self._records.ran = {}
+        self.modules = ModuleStack(self._records.ran)
         self._records.last = None
         self._began = next_sequence_nr()
         self._records.begin_watch(self._began)
@@ -110,6 +114,7 @@ class Session:
         # By the id of the leaf, those with weak references, which no later watch should keep.
         self._taken_last: dict[int, LeafSnapshot] = {}
         self._budget = Budget(_MOST_IN_BACKWARD)
+        self._log = CallLog(self.modules.reference)
 
     @contextmanager
     def around_backward(self, arguments: tuple[Any, ...]) -> Iterator[None]:
@@ -123,6 +128,7 @@ class Session:
     def record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Record a call that has returned."""
         arguments, keywords = call.arguments, call.keywords
+        self._note_call(call, kind, result)
         if kind.differentiates and self._record_derivatives(call, result):
             return
         if kind.may_change or (keywords and may_change(keywords)):
@@ -147,28 +153,48 @@ class Session:
         if free:
             self._note_free(kind.name, operands(arguments, keywords), free)
 
-    def record_only(self, call: Call, kind: CallKind, only: torch.Tensor) -> bool:
-        """Record a call of a `CallKind.is_plain` that made nodes and gave one plain tensor.
+    def record_only(self, call: Call, kind: CallKind, result: Any, only: torch.Tensor) -> bool:
+        """Record a call of a `CallKind.is_plain` that made nodes for its ``only`` plain tensor.
 
         Most calls are of this kind, so each step counts.
 
         Returns:
             False for a call that changed its operand: then `record_call` has to record it.
         """
-        function, arguments, keywords, start, end, frame = call
+        function, arguments, keywords, start, end, frame, _ = call
         if (arguments and arguments[0] is only) or "out" in keywords or only.is_nested:
             return False
+        self._note_call(call, kind, result)
         taken = self._taken_by(call, kind)
         value = None if only.numel() > MOST_COPIED else copied_numbers(only)
         gave = False, None, (only.shape, only.dtype), value
         self._add((start, end, function, line_at(frame)), taken, gave, only)
         return True
 
+    def _note_call(self, call: Call, kind: CallKind, result: Any) -> None:
+        """Log a call, so that it can run again."""
+        if self._log.is_full:
+            self._log = CallLog(self.modules.reference)
+        function, arguments, keywords, _, __, frame, random = call
+        may = kind.may_change or (keywords and may_change(keywords))
+        changed = changed_by(kind, arguments, keywords) if may else ()
+        self._log.note(
+            function,
+            kind.name,
+            arguments,
+            keywords,
+            result,
+            changed,
+            functools.partial(line_at, frame),
+            random,
+            log_of,
+        )
+
     def _record_made(
         self, call: Call, kind: CallKind, made: Sequence[torch.Tensor], only: torch.Tensor | None
     ) -> None:
         """Record a call that made nodes for some outputs, and its ``only`` output if it has one."""
-        function, arguments, _, start, end, frame = call
+        function, arguments, _, start, end, frame, _ = call
         taken = self._taken_by(call, kind)
         inplace, base, place, output, value = False, None, None, None, None
         if arguments and any(each is arguments[0] for each in made):
@@ -282,7 +308,8 @@ class Session:
         """Make the record of a call, which its ``only`` output keeps alive."""
         parents, leaves, constants, needed = taken
         records, frame = self._records, None if saving_hooks(True) is None else frame_here()
-        where = self.modules.current, frame, leaves, constants, needed, records.derivatives
+        logged = self._log, len(self._log.calls) - 1
+        where = self.modules.current, frame, leaves, constants, needed, records.derivatives, logged
         return records.add(_new(CallFacts, (*made, *where, *gave)), parents, only)
 
     def _origin(
@@ -475,6 +502,12 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def log_of(tensor: torch.Tensor) -> CallLog | None:
+    """Return the log with the call that made a tensor; None if it was not watched."""
+    noted = weak_id_dict.get(tensor)
+    return noted.facts.logged[0] if isinstance(noted, Record) else None
 
 
 def _gives_input_back(call: Call) -> bool:

@@ -30,6 +30,7 @@ from ..torch_api.watching import can_watch
 from . import failed_call
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
+from .steps import StepHooks
 
 # In eval mode they use other kernels, with other rounding, unless a mode is active.
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
@@ -68,6 +69,7 @@ class _Watcher(TorchFunctionMode):
         if is_dynamo_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
         kind, start = call_kind(func), next_sequence_nr()
+        random = torch.get_rng_state() if kind.draws else None
         if kind.runs_backward:
             with self.session.around_backward(args):
                 result = func(*args, **(kwargs or {}))
@@ -78,13 +80,12 @@ class _Watcher(TorchFunctionMode):
             if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
                 return result
             end, caller = next_sequence_nr(), sys._getframe(1)
-            call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller))
+            call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
             if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
-                only, session = (
-                    _only(result) if kind.is_plain and start < end else None,
-                    self.session,
-                )
-                if only is None or not session.record_only(call, kind, only):
+                session, only = self.session, None
+                if kind.is_plain and start < end:
+                    only = _only(result)
+                if only is None or not session.record_only(call, kind, result, only):
                     session.record_call(call, kind, result)
             elif not is_compiling():
                 with without_overrides(), unseen():
@@ -125,7 +126,8 @@ def watch() -> Iterator[None]:
 
     A backward pass that the program starts in the block from a loss that lives on is recorded, as
     far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
-    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it.
+    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it. Of some steps of the
+    optimizers a few numbers of each parameter are noted, which `gradwalk.diagnose` compares.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
@@ -162,6 +164,11 @@ def watch() -> Iterator[None]:
             watcher.session.finish()
 
 
+def is_watching() -> bool:
+    """Whether a block of `watch` runs in this thread."""
+    return getattr(_local, "watcher", None) is not None
+
+
 @contextmanager
 def _noting_failure() -> Iterator[None]:
     failed_call.keep(None)
@@ -180,6 +187,7 @@ def _install_hooks() -> None:
         _watching += 1
         if _watching == 1:
             _hooks.switch_on()
+            _step_hooks.switch_on()
 
 
 def _remove_hooks() -> None:
@@ -188,6 +196,7 @@ def _remove_hooks() -> None:
         _watching -= 1
         if not _watching:
             _hooks.switch_off()
+            _step_hooks.switch_off()
 
 
 # The compiler must see no more of the hooks than the first question.
@@ -206,6 +215,7 @@ def _after(module: nn.Module, _: Any, __: Any) -> None:
 
 
 _hooks = ModuleHooks(_before, _after)
+_step_hooks = StepHooks(lambda: getattr(_local, "watcher", None) is not None)
 
 
 def _may_fuse(module: nn.Module, inputs: Any) -> bool:
