@@ -20,8 +20,8 @@ CALLS = {
         "observing": 196,
         "showing": 1585,
         "clicking": 2594,
-        "recording": 393,
-        "watching": 221,
+        "recording": 401,
+        "watching": 208,
         "making a watched one": 892,
     },
     "chain": {
@@ -31,7 +31,7 @@ CALLS = {
         "showing": 12625,
         "clicking": 3069,
         "recording": 4499,
-        "watching": 3332,
+        "watching": 3166,
         "making a watched one": 6157,
     },
     "transformer": {
@@ -41,7 +41,7 @@ CALLS = {
         "showing": 8251,
         "clicking": 3307,
         "recording": 2352,
-        "watching": 1604,
+        "watching": 1525,
         "making a watched one": 3686,
     },
 }
