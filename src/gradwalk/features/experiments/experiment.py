@@ -173,6 +173,7 @@ class Experiment:
         inputs: Any = None,
         max_bytes: int = 0,
         recorded: RecordedRun | None = None,
+        *,
         copies: SavedCopies | None = None,
     ) -> None:
         """Run nothing yet.
