@@ -20,14 +20,23 @@ JOBS ?= 3
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: help setup build demo types lock format quick slow check check-python check-js check-prose test test-all test-js test-python test-browser \
-  test-full test-others test-pythons test-torch test-colab test-integrations has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
+  test-full test-others test-pythons test-torch test-colab test-integrations has-node has-python has-browser browser bench screenshots docs docs-live docs-links gallery release-check clean
 
 help:            ## Show what there is
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 setup: $(READY) build  ## Install everything into .venv and build the browser bundle
 
-$(MODULES): js/package-lock.json
+# Node 20 is the oldest with which the browser bundle builds.
+has-node:
+	@node -e 'process.exitCode = Number.parseInt(process.versions.node) < 20 ? 1 : 0' 2>/dev/null && command -v npm >/dev/null || \
+	  { echo "gradwalk is built with Node 20 or newer, and npm: install them (https://nodejs.org) and run this again."; exit 1; }
+
+has-python:
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))' 2>/dev/null || \
+	  { echo "gradwalk needs Python 3.10 or newer, with venv (Debian: python3-venv); PYTHON=... names another than $(PYTHON)."; exit 1; }
+
+$(MODULES): js/package-lock.json | has-node
 	cd js && npm ci --no-audit --no-fund
 	@touch $@
 
@@ -36,7 +45,7 @@ $(BUNDLE): $(MODULES) $(SOURCES)
 
 build: $(BUNDLE)  ## Build the browser bundle
 
-$(READY): pyproject.toml constraints.txt hatch_build.py | $(BUNDLE)
+$(READY): pyproject.toml constraints.txt hatch_build.py | has-python $(BUNDLE)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python $(PIP) --upgrade 'pip>=25.1' hatchling editables
 	$(BIN)/python $(PIP) --no-build-isolation --editable . --group dev
@@ -49,9 +58,9 @@ lock: setup      ## Write constraints.txt anew: the newest releases that fit tog
 	  constraints.in pyproject.toml --output-file constraints.txt
 
 demo: setup      ## Open the first notebook in JupyterLab
+	@$(BIN)/jupyter labextension disable --level=sys_prefix @jupyterlab/apputils-extension:announcements 2>/dev/null
 	$(BIN)/jupyter lab $(if $(SUDO),,--allow-root) \
-	  --LabApp.news_url= --LabApp.check_for_updates_class=jupyterlab.NeverCheckForUpdate \
-	  $(LAB) notebooks/01_first_graph.ipynb
+	  --LabApp.default_url=/lab/tree/notebooks/01_first_graph.ipynb $(LAB)
 
 format: setup    ## Format everything, and mend what the linters can mend
 	$(BIN)/ruff check --fix .
@@ -90,11 +99,12 @@ test: setup      ## Run every check and every test without a browser
 test-js: build
 	cd js && npm run --silent test
 
+# The plus sign lets its progress through while it runs: what make collects is shown at the end.
 test-python: setup
-	$(PYTEST) --ignore tests/e2e tests src
+	+$(PYTEST) --ignore tests/e2e tests src
 
 test-browser: setup has-browser  ## Run the tests in JupyterLab and in pages, with Chromium
-	$(PYTEST) tests/e2e
+	+$(PYTEST) tests/e2e
 
 # What waits for a browser and what is installed leave a core to the other half.
 test-all: test test-browser  ## All of that, and other hosts, the largest graphs, public models, other Pythons and torch

@@ -64,7 +64,7 @@ def main() -> None:
     )
     for name, build in BESIDE.items():
         torch.manual_seed(0)
-        loss = build()
+        loss = build()  # type: ignore[no-untyped-call]
         works = (
             partial(capture, loss),
             partial(make_dot, loss),

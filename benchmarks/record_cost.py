@@ -83,7 +83,7 @@ def least_record(loss: Tensor) -> list[Any]:
 
     # One function for all of them: to make one for each takes longer than to ask whose turn it is.
     handles = [node.register_hook(note) for node in _nodes(loss)]
-    loss.backward(retain_graph=True)
+    loss.backward(retain_graph=True)  # type: ignore[no-untyped-call]
     remove_hooks(handles)
     return noted
 
@@ -103,7 +103,7 @@ def one_round(program: Program) -> dict[str, float]:
         return loss
 
     def plain(loss: Tensor) -> float:
-        return _spent(lambda: loss.backward(retain_graph=True))
+        return _spent(lambda: loss.backward(retain_graph=True))  # type: ignore[no-untyped-call]
 
     made: list[Any] = []
     times = {"plain": plain(fresh())}

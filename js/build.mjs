@@ -51,6 +51,15 @@ const page = {
   entryPoints: [{ in: "page/entry.ts", out: "page" }],
 };
 
+/** The same page with a program that it computes. */
+const live = {
+  ...still,
+  entryPoints: [
+    { in: "page/live.ts", out: "live" },
+    { in: "styles/live.css", out: "live" },
+  ],
+};
+
 const mode = process.argv[2];
 if (mode === "--serve") {
   const context = await esbuild.context({
@@ -70,7 +79,7 @@ if (mode === "--serve") {
   await context.watch();
   console.log(`Rebuilding ${out} at every change.`);
 } else {
-  await Promise.all([esbuild.build(bundle), esbuild.build(still), esbuild.build(page)]);
+  await Promise.all([bundle, still, page, live].map((one) => esbuild.build(one)));
   for (const [name, most] of Object.entries(MOST_BYTES)) await finish(name, most);
 }
 

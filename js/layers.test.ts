@@ -107,7 +107,13 @@ describe("the rooms", () => {
 
 describe("features", () => {
   /** The files that put a widget, a page or a picture together. */
-  const ENTRIES = new Set(["widget.ts", "comparison.ts", "still.ts", "page/entry.ts"]);
+  const ENTRIES = new Set([
+    "widget.ts",
+    "comparison.ts",
+    "still.ts",
+    "page/entry.ts",
+    "page/live.ts",
+  ]);
   const roomOfFeature = (path: string) => path.split("/").slice(0, 2).join("/");
   const plugged = (path: string) => path.startsWith("features/") && path.split("/").length > 2;
 

@@ -41,7 +41,7 @@ describe("the drawing", () => {
   it("shows every node and kind", async () => {
     const { host, node } = await view();
     expect(host.querySelectorAll(".gw-node")).toHaveLength(5);
-    expect(node(0).textContent).toBe("hAddBackward0valuegrad(1,)");
+    expect(node(0).textContent).toBe("h(1,)valuegradAddBackward0");
     expect(node(0).classList).toContain("gw-root");
     expect(host.querySelectorAll(".gw-leaf[data-node]")).toHaveLength(3);
     // The tooltip of an arrow names its argument.

@@ -39,6 +39,8 @@ class GraphView {
   private readonly playback: Playback;
   private readonly refit: Refit;
 
+  private readonly callout: HTMLElement;
+
   readonly redraw: () => void;
   private readonly mark: () => void;
   private readonly showSelected: () => void;
@@ -51,6 +53,7 @@ class GraphView {
     const measure = browserMeasure();
     this.shell = new Shell(channel);
     const { shell } = this;
+    this.callout = createCallout(shell.root, shell.cleanup);
     this.redraw = shell.guarded(() => this.drawGraph());
     this.mark = shell.guarded(() => this.markState());
     this.showSelected = shell.guarded(() => this.select());
@@ -126,9 +129,6 @@ class GraphView {
       shown: (scene) => {
         this.side.arrangement.suit(scene);
         this.each((part) => part.drawn?.());
-        const hasNumbers = scene?.nodes.some(({ shape: { card, tile } }) => card || tile);
-        const direction = scene?.inHalves ? "both" : scene?.direction;
-        this.controls.toolbar.setFlow((hasNumbers && !scene?.isStatic && direction) || null);
       },
       entering: () => this.side.select(null),
       entered: (titles) => this.controls.toolbar.setBreadcrumbs(titles),
@@ -146,11 +146,10 @@ class GraphView {
       controls.toolbar.element,
       shell.faults,
       element("div", "gw-key-strip", [
-        controls.toolbar.flow,
         controls.view.key,
         controls.view.widthKey,
         playback.key,
-        createCallout(root, cleanup),
+        this.callout,
       ]),
       arrangement.body,
       ...parts.flatMap(({ question }) => question ?? []),
@@ -206,6 +205,7 @@ class GraphView {
       _inner: [() => stepper.follow()],
       transport: [() => stepper.answered(), () => playback.follow()],
       selected: [showSelected],
+      _box: [this.shell.guarded(() => this.selectBox())],
       details: [side.update],
       _checked: [side.update],
       _memory: [() => controls.view.update(), side.update],
@@ -248,6 +248,7 @@ class GraphView {
     this.redraw();
     this.mark();
     this.showSelected();
+    this.selectBox();
     this.shell.guarded(() => this.controls.showFindings())();
   }
 
@@ -284,6 +285,8 @@ class GraphView {
   private describe(request: Request): void {
     const { drawable, was, isOther } = request;
     const { picture, playback, side } = this;
+    // It speaks of gradients.
+    if (drawable.graph.static) this.callout.remove();
     this.each((part) => part.update?.());
     playback.stepper.read(drawable.autograd);
     say(picture.drawing.canvas, "aria-label", drawable.label);
@@ -333,6 +336,12 @@ class GraphView {
     this.picture.drawing.mark({ selected });
     this.side.update();
     if (selected !== null) this.picture.folds.reveal(selected);
+  }
+
+  /** Select the module that the program asked for. */
+  private selectBox(): void {
+    const box = this.channel.get("_box");
+    if (box) this.side.select(null, [box.path]);
   }
 
   /** Select a node and move to it. */

@@ -128,6 +128,19 @@ describe("boxes", () => {
     expect(one(".gw-node.is-focused")).not.toBeNull();
   });
 
+  it("are selected from Python, also a second time", async () => {
+    const { channel, one, idOf } = await view(blocks(3));
+    const box = () => one('[data-group="net/block/0"]').classList;
+    for (const number of [1, 2]) {
+      channel.change("_box", { path: "net/block/0", number });
+      await nextFrame();
+      expect([...box()]).toContain("is-selected");
+      channel.change("selected", idOf("h2"));
+      await nextFrame();
+      expect([...box()]).not.toContain("is-selected");
+    }
+  });
+
   it("are described, and no one node is selected by them", async () => {
     const { one, press, mouse, channel } = await view(blocks(2));
     await mouse("click", '.gw-group-frame[data-path="net/block/1"] .gw-frame-sign');
@@ -298,7 +311,15 @@ describe("a hidden node", () => {
     ] as const) {
       const nodes = [idOf(`h${block}`)];
       channel.change("_findings", [
-        { kind: "vanishing", severity: "warning", nodes, message: "It vanishes.", numbers: [] },
+        {
+          kind: "vanishing",
+          severity: "warning",
+          nodes,
+          message: "It vanishes.",
+          numbers: [],
+          module: null,
+          line: null,
+        },
       ]);
       const path = `net/block/${block}`;
       const bar = one(`.gw-svg .gw-strip-bar[data-group="${path}"]`);
@@ -432,6 +453,8 @@ describe("findings", () => {
         nodes: [idOf("h12")],
         message: "The gradient vanishes.",
         numbers: [],
+        module: null,
+        line: null,
       },
     ]);
     one(".gw-finding-message").click();

@@ -2,7 +2,7 @@
 # Runs the tests with every other Python that is found, each in an environment of its own; the next one is
 # installed while one is tested. Left out are those in a browser, and those marked `one_python`, which say
 # the same on every Python; ALL=1 runs these, too.
-# PYTHONS names others than these: PYTHONS="3.12 3.14".
+# PYTHONS names others than these: PYTHONS="3.12 3.13".
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . tests/environments.sh
@@ -22,7 +22,7 @@ python_of() {
 
 own=$(.venv/bin/python -c 'import sys; print("%d.%d" % sys.version_info[:2])')
 versions=() missing=() failed=()
-for version in ${PYTHONS:-3.10 3.11 3.12 3.13}; do
+for version in ${PYTHONS:-3.10 3.11 3.12 3.13 3.14}; do
   [ "$version" != "$own" ] || continue
   if [ -n "$(python_of "$version")" ]; then versions+=("$version"); else missing+=("$version"); fi
 done

@@ -22,7 +22,10 @@ HEAD = """\
 # Gallery
 
 {count} classic examples, as `GraphWidget` draws them after backward. Data goes from the leaves
-to the output, gradients the other way; every number is torch's own. Each program ran under
+to the output, gradients the other way; every number is torch's own.
+
+{thumbnails}
+Each program ran under
 `watch()`, which lets the picture show what an operation gave, after `torch.manual_seed(0)` and
 
 ```python
@@ -36,6 +39,11 @@ from gradwalk import GraphWidget, watch
 In a notebook the widget follows `backward()`; these pictures are what
 [`to_svg`](howto/export.md) writes once it has ended, for a page of 1,400 px; where
 this one is narrower than 900 px, for one of 800.
+"""
+
+THUMBNAIL = """\
+- [<picture><source media="(prefers-color-scheme: dark)" srcset="gallery/{dark}">
+  <img class="dark-light" alt="" src="gallery/{light}"></picture> {title}](#{anchor})
 """
 
 ENTRY = """\
@@ -56,12 +64,21 @@ ENTRY = """\
 
 def page() -> str:
     """The text of the page."""
-    contents = "\n".join(f"- [{each.title}](#{anchor(each.title)})" for each in EXAMPLES.values())
+    thumbnails = "".join(
+        THUMBNAIL.format(
+            title=each.title,
+            anchor=anchor(each.title),
+            dark=name_of(each, "dark", 800),
+            light=name_of(each, "light", 800),
+        )
+        for each in EXAMPLES.values()
+    )
+    contents = f":::{{container}} thumbnails\n{thumbnails}:::\n"
     entries = [
         ENTRY.format(title=each.title, says=each.says, code=each.code(), **pictures(each))
         for each in EXAMPLES.values()
     ]
-    return "\n".join([HEAD.format(count=len(EXAMPLES)), contents + "\n", *entries])
+    return "\n".join([HEAD.format(count=len(EXAMPLES), thumbnails=contents), *entries])
 
 
 def anchor(title: str) -> str:

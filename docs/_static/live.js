@@ -57,7 +57,7 @@ document.addEventListener("DOMContentLoaded", () => {
     frame.src = address(frame.dataset.live);
   }
   // A picture of the gallery is still until it is asked for.
-  for (const image of document.querySelectorAll("picture > img[src*='gallery/']")) {
+  for (const image of document.querySelectorAll("picture > img[src*='_light_1400']")) {
     const name = image.getAttribute("src").match(/gallery\/(\w+)_light_1400/)?.[1];
     const button = document.createElement("button");
     button.className = "live-start";

@@ -1,12 +1,13 @@
 import type { Direction } from "../layout/direction";
-import type { Wrap } from "../place/laid_out";
+import { CARD_GAPS, type Wrap } from "../place/laid_out";
 import type { Placement } from "../scene/placement";
 import type { Sized } from "../scene/sizes";
 import { LEGIBLE, type Size } from "../scene/views";
 import { lengths, type Score } from "./score";
 
-/** Between columns of small cards that would otherwise be wrapped, px. */
+/** Between columns that would otherwise be wrapped, px: of boxes, and of small cards, whose signs reach between them. */
 export const DENSE = 10;
+const DENSE_CARDS = 4;
 /** The factors on the room's proportions that wrapping tries: few rows first. */
 const WRAPS = [1, 1.7, 2.5, 3.5, 5, 7];
 /** Shorter pictures, as a share of the room, are not wrapped. */
@@ -17,8 +18,11 @@ const BETWEEN = 48;
 /** Everything in one row. */
 export const ROW: Wrap = { long: Number.POSITIVE_INFINITY, wrapsBoxes: false };
 
+/** The same with close large cards. */
+export const TIGHT_ROW: Wrap = { ...ROW, rankGap: 12 };
+
 /** The same with the least gaps. */
-export const DENSE_ROW: Wrap = { ...ROW, rankGap: DENSE };
+export const DENSE_ROW: Wrap = { ...ROW, rankGap: DENSE_CARDS };
 
 /** The wraps of a picture, from few rows to many: one per number of rows, unless open boxes may be wrapped differently. */
 export function wrapsFor(row: Placement, { plan, direction }: Sized, room: Size): Wrap[] {
@@ -41,7 +45,7 @@ export function fitsDense(
   direction: Direction,
 ): boolean {
   const [long, high] = lengths(room, direction);
-  const least = height - DENSE * Math.max(...rank);
+  const least = height - (CARD_GAPS.near.rank - DENSE_CARDS) * Math.max(...rank);
   return Math.min(long / least, high / width) >= LEGIBLE;
 }
 

@@ -31,6 +31,8 @@ import { type Draft, draftOf, foldedScene, likelyScale } from "./pipeline";
 
 /** A board is drawn left to right unless another direction is this much larger. */
 const PREFERRED = 1.15;
+/** The least scale of a board instead of a model's boxes. */
+const EASY = 1;
 /** The least area of a closed box with its gaps, px². */
 const LEAST_AREA = 4000;
 /** In a larger graph no attempt is made to open more. */
@@ -105,7 +107,8 @@ function foundFolding(
   const lookNearly = lookIn(room, NEARLY * LEGIBLE);
   const lookTall = lookIn(tallRoom(room), LEGIBLE);
   if (graph.nodes.length <= MOST_CARDS) {
-    if (boardScale(grouped, direction, measure, room) >= LEGIBLE)
+    const isModel = graph.nodes.length > FEW_THINGS && !isLoop(grouped);
+    if (boardScale(grouped, direction, measure, room) >= (isModel ? EASY : LEGIBLE))
       return { folding: wholeFolding(tree) };
   }
   const most = (room.width * room.height) / LEGIBLE ** 2 / LEAST_AREA;

@@ -28,7 +28,7 @@ describe("foldedScene", () => {
   });
 
   it("leaves what is no longer in one line, data at its left", () => {
-    const { nodes } = chainIn(8, { width: 2000, height: 560 });
+    const { nodes } = chainIn(8, { width: 2600, height: 560 });
     expect(new Set(nodes.map(({ y }) => y)).size).toBe(1);
     expect(nodes.find(({ leaf }) => leaf)?.x).toBe(Math.min(...nodes.map(({ x }) => x)));
   });
@@ -66,8 +66,8 @@ describe("cards of vectors", () => {
     estimate(`[${Array.from({ length: size }, () => "\u22120.24").join(", ")}]`, "digits");
 
   it("have room for a list of two or three gradients where the picture stays legible", () => {
-    for (const size of [2, 3]) expect(vectorsIn(size, 9, 2400).least).toBeGreaterThan(list(size));
-    const { least, k, rows } = vectorsIn(3, 9, 1200);
+    for (const size of [2, 3]) expect(vectorsIn(size, 9, 4400).least).toBeGreaterThan(list(size));
+    const { least, k, rows } = vectorsIn(3, 9, 2400);
     expect(least).toBeLessThan(list(3));
     expect(k).toBeGreaterThan(LEGIBLE);
     expect(rows).toBe(1);

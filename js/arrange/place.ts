@@ -19,7 +19,7 @@ import { isOfCards, type Sized } from "../scene/sizes";
 import { LEGIBLE, type Room, tallRoom } from "../scene/views";
 import type { Measure } from "../text/measure";
 import { boundOf } from "./bounds";
-import { DENSE, DENSE_ROW, fitsDense, ROW, repairsOf, wrapsFor } from "./candidates";
+import { DENSE, DENSE_ROW, fitsDense, ROW, repairsOf, TIGHT_ROW, wrapsFor } from "./candidates";
 import { inRows, type Wrapped } from "./choose";
 import { lengths, scaleIn, scoreOf } from "./score";
 
@@ -81,7 +81,8 @@ function cardsIn(
   const isLegible = (placed: Placement) => scaleIn(room, placed, direction) >= LEGIBLE;
   const row = rowIn({ docks });
   // Without wrapping if that is easy to read or has large cards; else the first wrapping that is.
-  if (card === "full" || isLegible(row) || layouts.isSpent) return row;
+  if (isLegible(row) || layouts.isSpent) return row;
+  if (card === "full") return room.derivatives ? row : laid(TIGHT_ROW);
   let best = row;
   if (!room.derivatives && fitsDense(row, room, direction)) best = laid(DENSE_ROW);
   const wraps = wrapsFor(row, sized, room);

@@ -1,4 +1,4 @@
-import { button, type Cleanup, element, icon } from "../dom/element";
+import { button, type Cleanup, element } from "../dom/element";
 import { ICONS } from "../dom/icons";
 
 const KEY = "gradwalk.met";
@@ -11,18 +11,21 @@ const FIRST_USES =
   ".gw-node, .gw-bar .gw-button, .gw-callout .gw-button, [aria-label='Legend and keys']";
 
 /**
- * A line for the first use: what a click, a step and `?` do. It goes away for good, in all widgets, once the reader has
- * used one of them.
+ * A line in the first widget of a notebook that says what its colours mean. It goes away for good, in all widgets, once
+ * the reader has clicked, stepped or asked for the legend.
  */
 export function createCallout(root: HTMLElement, cleanup: Cleanup): HTMLElement {
-  const line = element("span", { class: "gw-callout", role: "note", hidden: hasMet() }, [
-    element("b", {}, "Click"),
-    " a node for its numbers, ",
-    icon(ICONS.forward),
-    " steps through backward, ",
-    element("b", {}, "?"),
-    " explains the signs ",
-    button({ label: "Close this hint", icon: ICONS.close }, () => {}),
+  const close = button({ label: "Close this hint", icon: ICONS.close }, () => {});
+  close.tabIndex = -1; // the first key goes past it, too
+  const isSaid = hasMet() || [...shown].some(({ isConnected }) => isConnected);
+  const line = element("span", { class: "gw-callout", role: "note", hidden: isSaid }, [
+    element("span", "gw-says-grad", "green arrows: gradients flow"),
+    element("span", "gw-says-grad", "dark green: stored in .grad"),
+    element("span", {}, "light green: passed on"),
+    element("span", "gw-says-leaf", "amber: a leaf"),
+    element("span", {}, "dashed box: needs no gradient"),
+    element("span", {}, "? explains the rest"),
+    close,
   ]);
   if (line.hidden) return line;
   shown.add(line);

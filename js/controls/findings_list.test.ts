@@ -7,7 +7,15 @@ const finding = (
   severity: FindingModel["severity"],
   message: string,
   nodes: number[] = [],
-): FindingModel => ({ kind: "vanishing", severity, message, nodes, numbers: [] });
+): FindingModel => ({
+  kind: "vanishing",
+  severity,
+  message,
+  nodes,
+  numbers: [],
+  module: null,
+  line: null,
+});
 
 describe("the list of findings", () => {
   it("is hidden until something was looked for", () => {

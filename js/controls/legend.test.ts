@@ -66,7 +66,7 @@ it("explains the cells that are drawn, and no others", () => {
   for (const stored of [true, false])
     expect(met([label({ stored, zero: true })])).toEqual(["of zeros"]);
   expect(met([label({ text: "\u20162\u2016" })])).toEqual(["\u2016", "passed"]);
-  expect(met([label({ cell: "row" }), label({ cell: "total", stored: true })])).toEqual([
+  expect(met([label({ cell: "row" }), label({ cell: "full", stored: true })])).toEqual([
     "stored in",
     "rows",
   ]);

@@ -1,6 +1,6 @@
 import { button, element, linkButton, say, write } from "../dom/element";
 import { ICONS } from "../dom/icons";
-import type { Direction } from "../layout/direction";
+import { rove } from "../dom/roving";
 import { formatCount } from "../text/number";
 import type { SearchBox } from "./searchbox";
 
@@ -19,9 +19,6 @@ interface ToolbarEvents {
 }
 
 const ZOOM = 1.4;
-
-/** Arrows for the direction of values, then of gradients. */
-const FLOW = { left: "→←", right: "←→", down: "↑↓", up: "↓↑", both: "——" };
 
 /** The number of steps in which the row hides tools; the style sheet says which. */
 const TIGHTEST = 5;
@@ -45,10 +42,9 @@ export class Toolbar {
   });
   private readonly drawn = element("span", "gw-drawn");
   private readonly counts = element("span", "gw-counts");
-  /** The directions of values and gradients; it is above the picture. */
-  readonly flow = element("span", { class: "gw-flow", hidden: true });
   private readonly scale = element("span", { class: "gw-scale", title: "Zoom" }, "100 %");
   private readonly toggles: Record<Tool, HTMLButtonElement>;
+  private readonly rove: () => void;
   private name = "";
   private way: readonly string[] = [];
 
@@ -67,21 +63,17 @@ export class Toolbar {
       { class: "gw-toolbar", role: "toolbar", "aria-label": "Graph tools" },
       [
         this.crumbs,
-        element("span", "gw-crumb-facts", [this.counts, this.drawn]),
+        element("span", "gw-crumb-facts gw-at-work", [this.counts, this.drawn]),
         element("span", "gw-spacer"),
-        ...tools,
-        colours,
-        element("span", "gw-group gw-group-find", [
-          search.element,
-          diagnose,
-          view,
-          derivatives,
-          constants,
-        ]),
-        element("span", "gw-group gw-group-zoom", zoomTools(events, this.scale)),
-        element("span", "gw-group", [full, saving, panel, help]),
+        ...tools.map(atWork),
+        ...(colours ? [atWork(colours)] : []),
+        element("span", "gw-group gw-at-work", [diagnose, view, derivatives, constants]),
+        element("span", "gw-group gw-group-zoom gw-at-work", zoomTools(events, this.scale)),
+        element("span", "gw-group gw-at-work", [saving, panel, help]),
+        element("span", "gw-group gw-group-find", [search.element, full, moreTools()]),
       ],
     );
+    this.rove = rove(this.element);
   }
 
   /** Name the graph and its visible size. User text. */
@@ -104,13 +96,6 @@ export class Toolbar {
     this.showWay();
   }
 
-  /** Show the direction of gradients, "both" in a U; null without gradients or values. */
-  setFlow(direction: Direction | "both" | null): void {
-    this.flow.hidden = direction === null;
-    const [value, grad] = direction ? FLOW[direction] : "";
-    this.flow.replaceChildren(`value ${value} `, element("b", {}, `${grad} grad`));
-  }
-
   setScale(value: number): void {
     const percent = value < 0.095 ? (value * 100).toFixed(1) : Math.round(value * 100);
     this.scale.textContent = `${percent}\u00a0%`;
@@ -129,9 +114,10 @@ export class Toolbar {
     const levels = Array.from({ length: TIGHTEST }, (_, level) => `is-tight-${level + 1}`);
     bar.classList.remove(...levels);
     for (const level of levels) {
-      if (bar.scrollWidth <= bar.clientWidth) return;
+      if (bar.scrollWidth <= bar.clientWidth) break;
       bar.classList.add(level);
     }
+    this.rove();
   }
 
   /** The graph, then the entered boxes; all but the last are links. */
@@ -148,6 +134,22 @@ export class Toolbar {
       ...parts.flatMap((part, i) => (i === 0 ? [part] : [element("span", {}, "›"), part])),
     );
   }
+}
+
+/** Mark what appears with the pointer or the focus in the widget. */
+function atWork(tool: HTMLElement): HTMLElement {
+  tool.classList.add("gw-at-work");
+  return tool;
+}
+
+/** The button that keeps all tools in sight, also without a pointer. */
+function moreTools(): HTMLButtonElement {
+  const more = button({ label: "More tools", icon: ICONS.more }, () => {
+    const isAsked = more.closest(".gradwalk")?.classList.toggle("is-asked") ?? false;
+    more.setAttribute("aria-pressed", String(isAsked));
+  });
+  more.setAttribute("aria-pressed", "false");
+  return more;
 }
 
 type Tool = "constants" | "derivatives" | "help" | "panel";

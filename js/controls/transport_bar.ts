@@ -77,12 +77,11 @@ export class TransportBar {
       "div",
       { class: "gw-bar", role: "group", "aria-label": "Step through backward" },
       element("div", "gw-bar-row", [
-        element("span", "gw-group", [start, back, play, step, end]),
+        play,
         this.slider,
-        this.done,
         this.text,
-        this.owner,
-        this.speeds,
+        element("span", "gw-group gw-at-work gw-bar-steps", [start, back, step, end]),
+        element("span", "gw-group gw-at-work", [this.done, this.owner, this.speeds]),
       ]),
     );
     running.addEventListener("click", () => {
@@ -98,6 +97,7 @@ export class TransportBar {
     this.showPosition(stepping, transport?.blocked ?? null);
     this.showWords(stepping, state);
     this.element.hidden = graph?.static ?? false;
+    this.element.classList.toggle("is-idle", total === 0);
     this.speeds.hidden = total === 0;
     this.owner.hidden = total === 0 || (transport?.owned ?? false);
     this.owner.title =
@@ -236,13 +236,17 @@ function stepButtons(stepper: Stepped): Buttons {
     button({ label, title, icon }, clicked);
   const { first, back, play, forward, last } = ICONS;
   const [begin, end] = ["before the first step (Home)", "after the last step (End)"];
-  return {
+  const made = {
     start: make("To the start", `To the start, ${begin}`, first, () => stepper.toStart()),
     back: make("One step back", "One step back (←)", back, () => stepper.by(-1)),
     play: make("Play", "Play", play, () => stepper.togglePlay()),
     step: make("One step", "One step (→)", forward, () => stepper.by(1)),
     end: make("To the end", `To the end, ${end}`, last, () => stepper.toEnd()),
   };
+  made.play.classList.add("gw-play");
+  // In the bar the arrow keys, Home and End do the same.
+  for (const one of [made.start, made.back, made.step, made.end]) one.tabIndex = -1;
+  return made;
 }
 
 function stepSlider(stepper: Stepped): HTMLInputElement {

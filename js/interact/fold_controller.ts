@@ -495,9 +495,10 @@ export function renewed(scene: Scene, graph: GraphModel, measure: Measure): Scen
       );
       return { ...node, ...(fine && { fine }) };
     }
+    const size = before.length > 1 ? "near" : (shape.card?.size ?? "near");
     const texts = shape.texts.map((text) => {
       const line = before.indexOf(text);
-      return line < 0 ? text : written(text, numbers[line], shape.card?.size ?? "near", measure);
+      return line < 0 ? text : written(text, numbers[line], size, measure);
     });
     return { ...node, shape: { ...shape, texts } };
   });
@@ -514,7 +515,7 @@ function numbersIn(node: NodeModel, lines: number): readonly string[] {
 
 function written(before: Text, text = "", size: CardSize, measure: Measure): Text {
   const { room = 0 } = before;
-  const styles = before.style === "cell" ? STYLES.near : STYLES[size];
+  const styles = STYLES[size];
   const style = styles.find((one) => measure(text, one) <= room) ?? styles[styles.length - 1];
   return { ...before, text, style };
 }

@@ -66,13 +66,9 @@ export class Pins {
 const BELOW = { width: 92, height: 24 };
 
 /** The spot of a node's value: in its card, or below its box. */
-export function valueSpot({ shape: { card, width, height } }: SceneNode): Place {
-  if (!card) return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
-  const top = -height / 2;
-  if (card.rows.length > 0) return { x: 0, y: top, width: width / 2, height: card.header };
-  if (card.size === "near") return { x: -width / 2, y: top + card.header, width, height: 22 };
-  const { header } = card;
-  return { x: -width / 2, y: top + header, width: width / 2, height: card.grad?.height ?? 62 };
+export function valueSpot({ shape: { card, height } }: SceneNode): Place {
+  if (card) return cornerOf(card.value);
+  return { x: -BELOW.width / 2, y: height / 2 + 3, ...BELOW };
 }
 
 /** The spot of a tensor's inputs, in the room that its box leaves for them. */

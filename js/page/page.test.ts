@@ -49,6 +49,8 @@ function model(change: Partial<SavedGraphModel> = {}): SavedGraphModel {
         nodes: [0],
         message: "It holds 8 bytes for backward.",
         numbers: [],
+        module: null,
+        line: null,
       },
     ],
     ...change,

@@ -2,6 +2,7 @@ import { localChannel, type Traits } from "../channel";
 import { element, faultBox, messageOf } from "../dom/element";
 import { callsInside } from "../steps/recording";
 import { createView } from "../view";
+import { PAGE_PARTS, type PagePart } from "../view/page_part";
 import {
   type DetailsModel,
   type GraphModel,
@@ -29,7 +30,10 @@ export function showPage(
   const { graph: model, steps: _steps, ...same } = saved;
   const asked = { _dtypes: dtypes, _overlays: overlays };
   const traits: Traits = { ...same, ...unasked, ...asked, model, _steps, rank, _inner };
-  const channel = localChannel<Traits>(traits, ({ kind }, done) => {
+  let parts: readonly PagePart[] = [];
+  const channel = localChannel<Traits>(traits, (message, done) => {
+    const { kind } = message;
+    if (parts.some((part) => part.received?.(message))) return done();
     if (kind === "memory") channel.change("_memory", memory);
     else if (kind === "diagnose") channel.change("_findings", findings);
     else channel.change("_fault", channel.get("transport").blocked);
@@ -48,13 +52,18 @@ export function showPage(
     const isBefore =
       running !== ran && running !== undefined && (!isOf || within.indexOf(node ?? -1) >= inner);
     const seen = isBefore ? cursor - 1 : cursor;
-    channel.change("details", node === undefined ? null : detailsOf(saved, node, seen));
+    const found = node === undefined ? null : detailsOf(saved, node, seen);
+    const changed = (details: DetailsModel, part: PagePart) => part.details?.(details) ?? details;
+    channel.change("details", found && parts.reduce(changed, found));
   };
   channel.on("selected", answer);
   channel.on("cursor", answer);
   channel.on("_inner", answer);
+  parts = PAGE_PARTS.map((create) => create({ saved, channel, answer }));
   answer();
-  return createView(host, { ...channel, raw: () => given as never }, startWorker);
+  const end = createView(host, { ...channel, raw: () => given as never }, startWorker);
+  for (const part of parts) part.drawn?.();
+  return end;
 }
 
 /** A node's details at a cursor. */

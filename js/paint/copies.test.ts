@@ -47,7 +47,8 @@ it("has the share of its own use in each copy of a leaf, and the sum in one", ()
       share.text,
     );
     expect(share.stored).toBe(false);
-    expect(Math.abs(share.x - scene.nodes[index].x)).toBeLessThan(1);
+    const { x, shape } = scene.nodes[index];
+    expect(share.x + share.width / 2).toBeCloseTo(x + shape.width / 2);
   }
   const totals = labels.filter(({ stored }) => stored);
   expect(totals.map(({ nodes }) => nodes)).toEqual([[12]]);
@@ -61,8 +62,8 @@ it("has the share of its own use in each copy of a leaf, and the sum in one", ()
     recordingOf(loop(12), [], { ...run, grads: [first] }),
     estimate,
   );
-  const more = grown.find(({ cell, until }) => cell === "total" && until === undefined);
-  expect(more && gradientParts(more).at(-1)?.content).toBe(more?.text);
+  const more = grown.find(({ stored, until }) => stored && until === undefined);
+  expect(more && gradientParts(more).at(-1)?.content).toBe(`\u03a3 ${more?.text}`);
 });
 
 it("has shares as they arrive", () => {
@@ -85,7 +86,7 @@ it("has what a leaf holds once, and no share, where no pass was recorded", () =>
   const held = new Map([[12, { values: 3, norm: 3 }]]);
   const labels = new GradientLayer(estimate).at(scene, { ...NO_MARKS, held });
   expect(labels.map(({ text, stored }) => [text, stored])).toEqual([["3", true]]);
-  expect(gradientParts(labels[0]).at(-1)?.content).toBe("3");
+  expect(gradientParts(labels[0]).at(-1)?.content).toBe("\u03a3 3");
   const classes = copies.map((copy) => nodeClass(copy, NO_MARKS, new Set()));
   expect(classes.filter((name) => name.includes("gw-copy"))).toHaveLength(11);
 });

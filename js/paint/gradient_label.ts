@@ -19,7 +19,7 @@ export interface GradientLabel extends Place {
   from: number;
   until?: number;
   /** The kind of cell that contains it. */
-  cell?: CardSize | "row" | "share" | "sum" | "total";
+  cell?: CardSize | "row" | "share" | "sum";
   /** Whether a long text is set smaller. */
   small?: boolean;
   /** Whether it is a `.grad`, and whether that is None. */
@@ -31,29 +31,21 @@ export interface GradientLabel extends Place {
   local?: boolean;
   /** Whether it changed after the pass. */
   changed?: boolean;
-  /** Whether it is not the sum of what is written with it. */
-  isApart?: boolean;
-  /** Whether it is the sum over the copies of a leaf, without a word. */
+  /** The word over it while it is neither stored nor missing; and whether its number is below a word in any case. */
+  word?: string;
+  isLow?: boolean;
+  /** Whether the card ends above and below the cell, with round corners. */
+  rounds?: readonly [boolean, boolean];
+  /** Whether it is the sum over the copies of a leaf, with a sign instead of a word. */
   ofCopies?: boolean;
-  /** The sum, if the pass added to an earlier value. */
+  /** The words instead of ".grad" if the pass added to an earlier value: ".grad 4 + 12". */
   added?: string;
-  /** Whether that is in a line with ".grad". */
-  besideWord?: boolean;
   /** Whether it waits there for its node to run. */
   arrived?: boolean;
   /** Whether it explains a missing number. */
   note?: boolean;
   /** Whether it appears only while its node runs: beside a box with its own number. */
   passing?: boolean;
-}
-
-/** The name of the sum under a leaf's rows. */
-export function totalWord({
-  stored,
-  changed,
-  none,
-}: Pick<GradientLabel, "stored" | "changed" | "none">): string {
-  return changed ? ".grad now" : stored || none ? ".grad" : "this pass";
 }
 
 /** A gradient's texts for a cell, best first: its values, also rounded to `least` digits, and its norm; a number always has its sign. */

@@ -19,7 +19,7 @@ import {
 import { boardNumber, exactly, exactText, gradientTexts, isAlarming } from "../text/gradient";
 import type { Measure } from "../text/measure";
 import type { FewModel, RunModel } from "../wire";
-import { asAdded, fewOf, type GradientLabel, totalWord } from "./gradient_label";
+import { asAdded, fewOf, type GradientLabel } from "./gradient_label";
 import { type Marks, NO_MARKS } from "./marks";
 import { stripNotes } from "./strip_notes";
 
@@ -374,10 +374,7 @@ function cellLabel(node: SceneNode, recording: Recording, measure: Measure): Gra
   if (!found || !shape.card) return null;
   // The addition does not hold if `.grad` changed since.
   const parts = changed ? null : addedTo(recording, id);
-  const added = addition(shape.card, found.text, parts, measure);
-  const before = stored.get(id)?.before ?? null;
-  const isApart = changed || (before !== null && added.added === undefined);
-  return { ...found, from: leaf ? step[id] : ready[id], ...added, isApart };
+  return { ...found, from: leaf ? step[id] : ready[id], ...addition(shape.card, parts, measure) };
 }
 
 /** A leaf's `.grad` before the pass adds to it; null if unknown. */
@@ -390,7 +387,6 @@ function beforeLabel(
   const { card } = node.shape;
   const held = stored.get(id);
   if (!leaf || !card || !held || held.changed || node.isCopy) return null;
-  if (held.before === null && card.rows.length === 0 && card.size !== "full") return null;
   const found = inCell(node, held.before, { stored: held.before !== null }, measure);
   return found && { ...found, key: `before ${index}`, from: 0, until: step[id] };
 }
@@ -410,33 +406,29 @@ function heldLabels(
 
 /** A gradient in the cell of a node's card, "None" for null; null without a cell. */
 function inCell(
-  { id, index, x, y, shape: { card } }: SceneNode,
+  { id, index, x, y, leaf, shape: { card, height } }: SceneNode,
   gradient: FewModel | null,
   { stored = false, changed = false }: { stored?: boolean; changed?: boolean },
   measure: Measure,
 ): Omit<GradientLabel, "from"> | null {
   if (!card?.grad) return null;
-  const { size, rows, grad } = card;
+  const { size, rows, grad, isNamed } = card;
   const texts = gradient ? fewOf(gradient) : ["None"];
-  const isTotal = rows.length > 0;
-  // A total has a word beside it, or a sign on one of several copies.
   const ofCopies = rows.length === 1;
-  const word = ofCopies
-    ? measure("Σ ", "digits")
-    : isTotal
-      ? 8 + measure(`${totalWord({ stored, changed, none: !gradient })} = `, "cell")
-      : 0;
-  const ends = (size === "full" && !isTotal ? 8 : 10) + word;
+  const ends = size === "full" ? 8 : 7 + (ofCopies ? measure("Σ ", "digits") : 0);
   const text =
-    texts.find((one) => measure(one, "digits") < grad.width - ends) ?? texts.at(-1) ?? "";
-  const small = size === "full" && (!gradient || measure(text, "number") >= grad.width - 8);
+    texts.find((one) => measure(one, "digits") <= grad.width - ends) ?? texts.at(-1) ?? "";
+  const isLarge = size === "full" && !ofCopies && gradient !== null;
   return {
     ...{ x: x + grad.x, y: y + grad.y, width: grad.width, height: grad.height },
     ...{ key: `cell ${index}`, text, edge: null, nodes: [id] },
     alarming: gradient !== null && isAlarming(gradient),
-    cell: isTotal ? "total" : size,
-    ...{ small, stored, changed, none: gradient === null, zero: gradient?.norm === 0 },
-    ...(ofCopies && { ofCopies, isApart: true }),
+    cell: ofCopies ? "near" : size,
+    small: size === "full" && !(isLarge && measure(text, "number") <= grad.width - 8),
+    ...{ stored, changed, none: gradient === null, zero: gradient?.norm === 0 },
+    ...{ word: leaf ? "grad" : "", isLow: isNamed && !ofCopies },
+    rounds: [grad.y - grad.height / 2 < 1 - height / 2, grad.y + grad.height / 2 > height / 2 - 1],
+    ...(ofCopies && { ofCopies }),
   };
 }
 
@@ -444,29 +436,27 @@ function inCell(
 function shareLabel(node: SceneNode, gradient: FewModel, measure: Measure) {
   const { card } = node.shape;
   const [row] = card?.rows ?? [];
-  if (!card || !row) return inCell(node, gradient, {}, measure);
-  const shape = { ...node.shape, card: { ...card, rows: [], grad: row, size: "near" as const } };
+  if (!card || !row) {
+    const found = inCell(node, gradient, {}, measure);
+    return found && { ...found, word: "" };
+  }
+  const part = { rows: [], grad: row, size: "near" as const, isNamed: false };
+  const shape = { ...node.shape, card: { ...card, ...part } };
   const found = inCell({ ...node, shape }, gradient, {}, measure);
   return found && { ...found, cell: "share" as const };
 }
 
-/** "4 + 12" beside the "16" of a `.grad`, if the pass added to an earlier value and there is room. */
+/** ".grad 4 + 12" over the "16" of a `.grad`, if the pass added to an earlier value and there is room; or without ".grad". */
 function addition(
-  { size, grad, rows }: CardParts,
-  sum: string,
+  { grad }: CardParts,
   parts: [number, number] | null,
   measure: Measure,
-): Pick<GradientLabel, "added" | "besideWord"> {
+): Pick<GradientLabel, "added"> {
   if (!parts || !grad) return {};
   const [before, came] = parts;
-  const added = `${boardNumber(before)} ${asAdded(boardNumber(came))}`;
-  if (rows.length === 0 && size === "full") {
-    const fits = (words: string) => measure(words, "cell") < grad.width - 12;
-    return fits(`.grad ${added}`) ? { added, besideWord: true } : fits(added) ? { added } : {};
-  }
-  const words = rows.length > 1 ? `.grad ${added}` : added;
-  const width = measure(words, "cell") + measure(`= ${sum}`, "digits");
-  return width < grad.width - 20 ? { added } : {};
+  const sum = `${boardNumber(before)} ${asAdded(boardNumber(came))}`;
+  const added = [`.grad ${sum}`, sum].find((words) => measure(words, "cell") <= grad.width - 6);
+  return added === undefined ? {} : { added };
 }
 
 /** The texts of a sum, best first: with all digits, then with as many decimals at each number, unless one gets 0. */
@@ -495,7 +485,7 @@ function sumLabel(
       shares.push(value);
   });
   const { sum } = card;
-  const text = sumsOf(shares).find((one) => measure(one, "cell") <= sum.width - 6);
+  const text = sumsOf(shares).find((one) => measure(one, "cell") <= sum.width - 14);
   if (shares.length < 2 || text === undefined) return null;
   return {
     ...{ x: x + sum.x, y: y + sum.y, width: sum.width, height: sum.height },

@@ -5,7 +5,7 @@ import type { SceneNode } from "../scene/scene";
 import { STUB_RADIUS } from "../scene/shape";
 import { closedParts, openSign } from "./frame_parts";
 import { fewOf } from "./gradient_label";
-import { CARD_RADIUS, LEAF_RADIUS, labelParts } from "./label_parts";
+import { CARD_RADIUS, labelParts } from "./label_parts";
 import { mapNameParts } from "./level_of_detail";
 import type { Marks } from "./marks";
 import { type Part, part } from "./parts";
@@ -21,7 +21,7 @@ const HALO = 6;
 
 /** The parts of a node, around its centre; marks are classes. With a name it is drawn from afar. */
 export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
-  const { shape, leaf, root } = node;
+  const { shape, root } = node;
   const { width, height, outline, flagHeight } = shape;
   const { card } = shape;
   const radius = radiusOf(node);
@@ -57,20 +57,21 @@ export function nodeParts(node: SceneNode, name: string | null = null): Part[] {
   if (root && !card) parts.push(box("gw-outline", outline, radius + outline));
   parts.push(box("gw-box", 0, radius));
   if (name !== null) {
-    if (card && (leaf || root)) parts.push(box("gw-head", 0, radius));
     return [...parts, ...mapNameParts(name)];
   }
-  if (card && (leaf || root)) {
-    parts.push(part("path", { class: "gw-head", d: flagData(width, height, card.header, radius) }));
-  } else if (flagHeight > 0) {
+  if (flagHeight > 0)
     parts.push(part("path", { class: "gw-flag", d: flagData(width, height, flagHeight, radius) }));
-  }
   for (const [x1, y1, x2, y2] of card?.rules ?? [])
     parts.push(part("path", { class: "gw-rule", d: `M${x1},${y1}L${x2},${y2}` }));
   card?.rows.forEach(({ y, width }, i) => {
     const at = { x: 8 - width / 2, y: y + 4, "text-anchor": "start" };
     parts.push(part("text", { class: "gw-text gw-text-cell", ...at }, node.rows?.[i] ?? ""));
   });
+  if (card?.sign) {
+    const { x, y, width, height } = card.sign;
+    const at = { x: x - width / 2, y: y - height / 2, width, height, rx: height / 2 };
+    parts.push(part("rect", { class: "gw-card-sign", ...at }));
+  }
   if (shape.tile?.under)
     parts.push(
       part("path", { class: "gw-foot", d: footData(width, height, shape.tile.under, radius) }),
@@ -131,7 +132,7 @@ function radiusOf({ shape, leaf, root, quiet, bar }: SceneNode): number {
   if (bar) return Math.min(5, width / 4, height / 4);
   if (quiet) return QUIET_RADIUS;
   if (shape.sign === "round") return height / 2;
-  if (card) return leaf ? LEAF_RADIUS : CARD_RADIUS;
+  if (card) return CARD_RADIUS;
   return !leaf ? 5 : root ? 14 : Math.min(height / 2, 21);
 }
 
@@ -151,10 +152,10 @@ function footData(width: number, height: number, foot: number, radius: number): 
 }
 
 /** The badges for an incoming gradient and for freed buffers; style sheets show them when they apply. */
-function badges({ leaf, root, shape: { width, height } }: SceneNode): Part[] {
+function badges({ leaf, root, shape: { width, height, card } }: SceneNode): Part[] {
   const x = width / 2 - 2;
   const y = height / 2 - 1;
-  const pill = leaf && !root;
+  const pill = leaf && !root && !card;
   const badge = (name: string, at: string, mark: string) =>
     part("g", { class: name, transform: `translate(${at})` }, [
       part("circle", { r: 6.5 }),

@@ -110,15 +110,15 @@ describe("a module in the panel", () => {
   it("is shown by a click on the head of its frame, and opened and closed from the panel", async () => {
     const { one, click, depth, action, title, selected } = await view();
     await depth("all");
-    await click('.gw-frame-heads .gw-group-frame[data-path="net/0"] .gw-frame-head text');
-    expect(title()).toBe("net.0");
-    expect(new Set(selected())).toEqual(new Set(["net/0"]));
+    await click('.gw-frame-heads .gw-group-frame[data-path="net"] .gw-frame-head text');
+    expect(title()).toBe("net");
+    expect(new Set(selected())).toEqual(new Set(["net"]));
     await action("Close");
-    expect(one('.gw-svg .gw-node[data-group="net/0"]')).not.toBeNull();
-    expect([title(), selected()]).toEqual(["net.0", ["net/0"]]);
+    expect(one('.gw-svg .gw-node[data-group="net"]')).not.toBeNull();
+    expect([title(), selected()]).toEqual(["net", ["net"]]);
     await action("Open");
-    expect(one('.gw-svg .gw-node[data-group="net/0"]')).toBeNull();
-    expect(title()).toBe("net.0");
+    expect(one('.gw-svg .gw-node[data-group="net"]')).toBeNull();
+    expect(title()).toBe("net");
   });
 
   it("is a list, closed again from the panel or by the sign of its frame", async () => {

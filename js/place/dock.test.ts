@@ -40,10 +40,11 @@ function byTitle({ nodes }: Scene): Map<string, SceneNode> {
 
 /** Per edge to a docked node, its two ends. */
 function dockedIn(scene: Scene): [SceneNode, SceneNode][] {
-  const along = isHorizontal(scene.direction) ? "x" : "y";
-  return scene.edges.flatMap(({ source, target }) => {
-    const [user, leaf] = [scene.nodes[source], scene.nodes[target]];
-    return user[along] === leaf[along] ? [[user, leaf] as [SceneNode, SceneNode]] : [];
+  const along = isHorizontal(scene.direction) ? 0 : 1;
+  return scene.edges.flatMap(({ source, target, curve }) => {
+    const isDocked = Math.abs(curve[curve.length - 2 + along] - curve[along]) < 0.01;
+    const ends: [SceneNode, SceneNode] = [scene.nodes[source], scene.nodes[target]];
+    return isDocked ? [ends] : [];
   });
 }
 

@@ -4,7 +4,7 @@ import type { Placement } from "../scene/placement";
 import type { Plan } from "../scene/plan";
 import { isWork } from "../scene/shown_graph";
 import type { GraphModel } from "../wire";
-import { across } from "./extents";
+import { across, along } from "./extents";
 
 /** A leaf or constant beside the one operation that uses it, outside the line of the data. */
 export interface Dock {
@@ -104,6 +104,15 @@ interface Docked {
   gap: number;
 }
 
+/** From the middle of a node to the end of a docked node's line, across the flow and along it: at the sign of a card. */
+function portOf({ card, ...shape }: NodeShape, side: 1 | -1, horizontal: boolean) {
+  if (!card?.sign) return { start: (side * across(shape, horizontal)) / 2, along: 0 };
+  const { x, y, width, height } = card.sign;
+  return horizontal
+    ? { start: y + (side * height) / 2, along: Math.abs(x) }
+    : { start: x + (side * width) / 2, along: Math.abs(y) };
+}
+
 /** The whole picture, from the layout and the docked nodes. */
 export function withDocked(
   placed: Layout,
@@ -146,16 +155,20 @@ export function withDocked(
     routes[e] = placed.route(i);
   });
   for (const { leaf, user, edge, side } of docks) {
-    const start = x[user] + (side * across(shapes[user], horizontal)) / 2;
-    x[leaf] = start + side * (gap + across(shapes[leaf], horizontal) / 2);
-    y[leaf] = y[user];
+    const border = x[user] + (side * across(shapes[user], horizontal)) / 2;
+    const port = portOf(shapes[user], side, horizontal);
+    const [from, at] = [x[user] + port.start, y[user] + port.along];
+    x[leaf] = border + side * (gap + across(shapes[leaf], horizontal) / 2);
+    // Under the sign, as far as there is room beside it.
+    const free = (along(shapes[user], horizontal) - along(shapes[leaf], horizontal)) / 2;
+    y[leaf] = Math.max(y[user], Math.min(at, y[user] + free));
     rank[leaf] = rank[user] + 1;
     of[leaf] = of[user];
     edgeTarget[edge] = leaf;
     apart[edge] = 1;
     routes[edge] = [
-      [start, y[user]],
-      [start + side * gap, y[user]],
+      [from, at],
+      [border + side * gap, at],
     ];
   }
   return {

@@ -14,13 +14,16 @@ import { layoutsOf } from "./layouts";
 import { type Portals, portalRoom } from "./portals";
 
 /** Between cards, px: with room for a number on an arrow. */
-const CARD_GAPS = {
-  full: { node: 36, rank: 64, dock: 48 },
-  near: { node: 16, rank: 20, dock: 24 },
+export const CARD_GAPS = {
+  full: { node: 36, rank: 56, dock: 28 },
+  near: { node: 16, rank: 8, dock: 14 },
 };
 
 /** Between two columns of tiles, px. */
 const TILE_GAP = 18;
+
+/** From a sum between boxes to its docked leaf, px. */
+const TILE_DOCK = 24;
 
 /** Between columns with a local derivative on each arrow, px. */
 const DERIVATIVE_GAP = 92;
@@ -60,7 +63,7 @@ export function laidOut(
   const horizontal = isHorizontal(direction);
   const { frames } = plan;
   const isWhole = plan.nodes.every(({ group }) => group === null);
-  const gap = CARD_GAPS[card ?? "near"].dock;
+  const gap = card && isWhole ? CARD_GAPS[card].dock : TILE_DOCK;
   const stay = inWalkOrder(withoutDocked(plan, docks, new Set(lifted)), graph, plan);
   const nodes = stay.kept.map((v) => plan.nodes[v]);
   const edges = stay.lines.map((e) => plan.edges[e]);

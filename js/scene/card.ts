@@ -1,9 +1,12 @@
+import { type Direction, flow } from "../layout/direction";
 import type { Measure, Style } from "../text/measure";
-import { formatShape } from "../text/shorten";
+import { formatShape, shortenMiddle } from "../text/shorten";
 import type { GraphModel } from "../wire";
+import type { Place } from "./grid";
 import type { CardParts, CardSize, NodeShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 import { isAutograd, isInSign } from "./shown_graph";
+import { rowTexts, rowWidth } from "./tile";
 
 /** The most nodes drawn as cards. */
 export const MOST_CARDS = 60;
@@ -23,29 +26,56 @@ export function drawsConstants({ nodes, static: isStatic }: GraphModel): boolean
   return (isBoard ? apart : nodes).some((node) => !isAutograd(node));
 }
 
-/** Sizes of both kinds, px. */
-const SIZES = {
-  full: { width: 148, header: 46, row: 62, pad: 12, quiet: [84, 84] },
-  near: { width: 70, header: 26, row: 22, pad: 7, quiet: [48, 46] },
+/** Sizes of both kinds, px. Baselines are from the middle of a chip. */
+export const CHIPS = {
+  full: {
+    ...{
+      height: 68,
+      half: 58,
+      ofLeaf: 64,
+      pad: 12,
+      lap: 6,
+      ring: 38,
+      row: 26,
+      ledger: 148,
+      constant: 48,
+      named: 26,
+    },
+    ...{ name: -13, low: 19, middle: 8 },
+  },
+  near: {
+    ...{
+      height: 42,
+      half: 48,
+      ofLeaf: 58,
+      pad: 6,
+      lap: 2,
+      ring: 25,
+      row: 19,
+      ledger: 132,
+      constant: 28,
+      named: 18,
+    },
+    ...{ name: -6, low: 14, middle: 4.5 },
+  },
 } as const;
 
 /** The height of a line of summands, px, and the most summands. */
 const SUM = 18;
 const MOST_ADDED = 3;
-/** The least width of a small card with such a line, px. */
-const LEAST_ADDED = 92;
-/** The least width of a leaf's copies, with "Σ −0.4312" in one. */
-const LEAST_COPY = 76;
-/** The least width of a large leaf, with ".grad 4 + 12" in its half, px. */
-const LEAST_LEAF = 166;
-/** The longest word that is drawn as large as a sign. */
-const LONGEST_SIGN = 5;
-/** Room for the word "value" in a large card, px. */
-const ABOVE_INPUTS = 22;
+/** The least width of a small chip with such a line, px. */
+const LEAST_ADDED = 90;
+/** The least width of the value in a small leaf, px. */
+const LEAST_VALUE = 34;
 /** Height of a row of a matrix, px. */
 const LINE = 16;
-/** Width of a leaf with rows, px. */
-const LEDGER = 148;
+/** A longer word of an operation is on two lines, or is shortened, px. */
+const LONG_SIGN = 58;
+const LONGEST_SIGN = 116;
+/** From a chip to the baseline of the labels above it, px. */
+const ABOVE = 7;
+/** From a chip to the baseline of its caption, px. */
+const BELOW = 15;
 /** The size of a number input, px, and the margin of their grid. */
 export const INPUT = { width: 52, height: 24, rim: 3 };
 
@@ -53,214 +83,169 @@ type Box = Pick<NodeShape, "width" | "height" | "flagHeight" | "texts" | "withSu
   card?: CardParts;
 };
 
-/** A node on a board: its sign or name, below it its value and its incoming gradient. */
-export function cardOf(
+/** The properties of a chip that its words do not have. */
+export interface ChipOptions {
+  size: CardSize;
+  leaf: boolean;
+  direction: Direction;
+  /** The least width. */
+  least: number;
+}
+
+/** A chip: the tensor's name above its value, and its gradient beside them; the operation's sign on the edge of its inputs. */
+export function cardOf(words: NodeWords, options: ChipOptions, measure: Measure): Box {
+  if (words.quiet) return constantChip(words, options, measure);
+  const box = chipOf(words, options, measure);
+  const isCopied = options.leaf && words.uses !== null;
+  return isCopied ? { ...box, withSum: chipOf(words, options, measure, true) } : box;
+}
+
+/** `isSplit`: half of the gradient's cell is for the share of one use of a leaf. */
+function chipOf(
   words: NodeWords,
-  size: CardSize,
-  leaf: boolean,
+  { size, leaf, direction, least }: ChipOptions,
   measure: Measure,
-  leastWidth: number,
+  isSplit = false,
 ): Box {
-  if (words.quiet) return quietCard(words, size, measure, leastWidth);
-  if (leaf && (words.shares ?? 0) > 1) return ledgerCard(words, size, measure, leastWidth);
-  const card = size === "full" ? fullCard : nearCard;
-  const isCopied = leaf && words.uses !== null;
-  const least = Math.max(leastWidth, isCopied ? LEAST_COPY : 0);
-  const box = card(words, leaf, measure, least);
-  return isCopied ? { ...box, withSum: ledgerCard(words, size, measure, least, box) } : box;
-}
-
-function fullCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
-  const { width: least, header, row, pad } = SIZES.full;
-  const sign = leaf ? "" : (words.sign ?? "");
-  const name = leaf ? words.title : (words.flag ?? words.name ?? "");
-  const isCut = sign !== "" && words.title.includes("\u2026");
-  // A class that is too long is left out beside its sign.
-  const under = leaf ? (words.name ?? (name === "leaf" ? "" : "leaf")) : isCut ? "" : words.title;
-  // A word needs more time to read than a sign.
-  const signed: Style = sign.length > LONGEST_SIGN && /[a-z]{2}/i.test(sign) ? "card" : "sign";
-  const signWidth = sign === "" ? 0 : measure(sign, signed) + 8;
-  const nameWidth = measure(name, "card");
-  // Torch's names have no signs, only classes.
-  const underStyle: Style = sign === "" && name === "" ? "title" : "cell";
-  const underWidth = measure(under, underStyle);
-  const beside = leaf ? nameWidth + 14 + underWidth : Math.max(nameWidth, underWidth);
-  const [lines, style] = shownLines(words, "number");
-  const numberInputs = inputSize(words);
-  const width = even(
-    Math.max(
-      leaf ? LEAST_LEAF : least,
-      leastWidth,
-      signWidth + beside + 2 * pad,
-      2 * (widest(lines, style, measure) + 2 * pad),
-      2 * numberInputs.width,
-    ),
-  );
-  const added = addedUp(words);
-  const held = Math.max(
-    32 + lines.length * LINE,
-    numberInputs.height && ABOVE_INPUTS + numberInputs.height,
-  );
-  const height = header + Math.max(row + (added ? SUM - 6 : 0), held);
+  const chip = CHIPS[size];
+  const sign = leaf || words.isCaptioned ? null : signOf(words, size, measure);
+  const named: [string, Style][] = [
+    [leaf ? words.title : (words.flag ?? words.name ?? ""), size === "full" ? "card" : "label"],
+    // Operations on a leaf before its use, for example a gather.
+    [leaf ? (words.name ?? "") : "", "cell"],
+  ];
+  const names = named.filter(([name]) => name !== "");
+  const [lines, style] = shownLines(words, size === "full" ? "number" : "digits");
+  const inputs = inputSize(words);
+  const hasSum = addedUp(words);
+  const rows = leaf ? (words.shares ?? 0) : 0;
+  const isLedger = rows > 1;
+  const covered = sign && direction === "left" ? sign.width / 2 - chip.lap : 0;
+  const wanted = [
+    rowWidth(names, measure) + 2 * chip.pad,
+    widest(lines, style, measure) + 2 * chip.pad,
+    inputs.width,
+  ];
+  const half = Math.max(leaf ? chip.ofLeaf : chip.half, words.gradRoom ?? 0);
+  const left = covered + Math.max(size === "full" ? half : leaf ? LEAST_VALUE : 0, ...wanted);
+  const extent = Math.max(least, isLedger ? chip.ledger : hasSum ? LEAST_ADDED : 0);
+  const width = even(Math.max(left + half, extent));
+  // Ledgers share the room, as their rows do.
+  const grad = isLedger ? Math.max(half, Math.min(width - left, width / 2)) : width - left;
+  const head = names.length > 0 ? chip.named : 0;
+  const held = Math.max((lines.length - 1) * LINE + chip.height - head, inputs.height);
+  const main = head + Math.max(chip.height - head, held);
+  const height = main + (hasSum ? SUM : 0) + (isLedger ? rows * chip.row : 0);
+  const middle = (main - height) / 2;
   const top = -height / 2;
-  const left = -width / 2 + pad;
-  const texts: Text[] = [];
-  if (sign !== "")
-    texts.push(head(sign, signed, left, top + header / 2 + (signed === "sign" ? 8.5 : 5.5)));
-  const at = left + signWidth;
-  if (leaf) {
-    texts.push(head(name, "card", left, top + header / 2 + 5.5));
-    texts.push(head(under, "cell", width / 2 - pad, top + header / 2 + 4, "end"));
-  } else if (name === "" || under === "") {
-    const [one, style, low] =
-      name === "" ? ([under, underStyle, 4] as const) : ([name, "card", 5.5] as const);
-    if (one !== "") texts.push(head(one, style, at, top + header / 2 + low));
-  } else {
-    texts.push(head(name, "card", at, top + header / 2 - 1));
-    texts.push(head(under, "cell", at, top + header / 2 + 14));
-  }
-  const grad = {
-    ...{ x: width / 4, width: width / 2 },
-    ...{ y: (top + header + height / 2) / 2, height: height - header },
-  };
-  const label = top + header + 17;
-  texts.push(text("value", "cell", -width / 4, label, "middle"));
-  texts.push(text(leaf ? ".grad" : "grad", "cell", width / 4, label, "middle"));
-  const first = lines.length > 1 ? 38 : 46;
-  lines.forEach((line, i) => {
-    const at = top + header + first + i * LINE;
-    texts.push({ ...text(line, style, -width / 4, at, "middle"), ...holds(words, width / 2 - 8) });
-  });
+  const value = { x: (covered - grad) / 2, width: width - grad - covered };
+  const last = names.length > 0 ? middle + main / 2 - chip.height / 2 + chip.low : null;
+  const lowest = last ?? middle + ((lines.length - 1) * LINE) / 2 + baselineIn(size, style);
+  const cell = { x: (width - grad) / 2, width: grad };
+  const parted = isSplit ? main / 2 : 0;
+  const texts = [
+    ...rowTexts(names, middle - main / 2 + chip.height / 2 + chip.name, measure).map((one) => ({
+      ...one,
+      ...{ x: one.x + value.x, head: true },
+    })),
+    ...lines.map((line, i) => ({
+      ...text(line, style, value.x, lowest - (lines.length - 1 - i) * LINE, "middle"),
+      ...holds(words, value.width - 8),
+    })),
+    ...(words.isCaptioned && !leaf
+      ? [text(words.sign || words.title, "cell", 0, height / 2 + BELOW, "middle")]
+      : []),
+    ...(words.isLabelled
+      ? [
+          text("value", "cell", value.x, top - ABOVE, "middle"),
+          text("grad", "cell", cell.x, top - ABOVE, "middle"),
+        ]
+      : []),
+  ];
+  const rules: [number, number, number, number][] = [
+    [width / 2 - grad, top, width / 2 - grad, top + main],
+    ...(height > main
+      ? [[-width / 2, top + main, width / 2, top + main] as [number, number, number, number]]
+      : []),
+  ];
   return {
-    width,
-    height,
-    flagHeight: words.flag === null ? 0 : header,
-    texts,
-    card: {
-      size: "full",
-      header,
-      rules: [
-        [-width / 2, top + header, width / 2, top + header],
-        [0, top + header, 0, height / 2],
-      ],
-      grad,
-      sum: added ? { x: grad.x, y: height / 2 - 12, width: grad.width, height: SUM } : null,
-      rows: [],
-      ...inputCell(numberInputs, -width / 4, top + header + ABOVE_INPUTS, width / 2),
-    },
-  };
-}
-
-function nearCard(words: NodeWords, leaf: boolean, measure: Measure, leastWidth: number): Box {
-  const { width: leastPlain, header, row, pad } = SIZES.near;
-  const added = addedUp(words) ? SUM : 0;
-  const least = added > 0 ? LEAST_ADDED : leastPlain;
-  const sign = leaf ? "" : (words.sign ?? words.title);
-  const name = leaf ? words.title : (words.flag ?? words.name ?? "");
-  const gap = sign === "" || name === "" ? 0 : 10;
-  const [lines, style] = shownLines(words, "digits");
-  // Operations on a leaf before its use, for example a gather.
-  const role = leaf ? (words.name ?? "") : "";
-  const roleWidth = role === "" ? 0 : measure(role, "cell") + 10;
-  const numberInputs = inputSize(words);
-  const width = even(
-    Math.max(
-      least,
-      leastWidth,
-      measure(sign, "title") + measure(name, "title") + gap + 2 * pad,
-      roleWidth + widest(lines, style, measure) + 2 * pad,
-      numberInputs.width,
-    ),
-  );
-  const held = Math.max(row + (lines.length - 1) * LINE, numberInputs.height);
-  const height = header + held + row + added;
-  const top = -height / 2;
-  const right = width / 2 - pad;
-  const texts: Text[] = [];
-  if (sign !== "") texts.push(head(sign, "title", -width / 2 + pad, top + 17.5));
-  if (name !== "")
-    texts.push(
-      leaf
-        ? head(name, "title", -width / 2 + pad, top + 17.5)
-        : head(name, "label", right, top + 17.5, "end"),
-    );
-  if (role !== "") texts.push(text(role, "cell", -width / 2 + pad, top + header + 15.5));
-  lines.forEach((line, i) => {
-    const at = top + header + 15.5 + i * LINE;
-    const room = width - 2 * pad - roleWidth;
-    texts.push({ ...text(line, style, right, at, "end"), ...holds(words, room) });
-  });
-  return {
-    width,
-    height,
-    flagHeight: words.flag === null ? 0 : header,
-    texts,
-    card: {
-      size: "near",
-      header,
-      rules: [[-width / 2, top + header, width / 2, top + header]],
-      grad: { x: 0, y: top + header + held + (row + added) / 2, width, height: row + added },
-      sum: added ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
-      rows: [],
-      ...inputCell(numberInputs, 0, top + header, width),
-    },
-  };
-}
-
-/**
- * A leaf with several uses: a row for each contribution to its gradient, and their sum. As large as `one` of them, if it is
- * drawn once per use: then it has one row, and no value if that is long.
- */
-function ledgerCard(
-  words: NodeWords,
-  size: CardSize,
-  measure: Measure,
-  leastWidth: number,
-  one: Box | null = null,
-): Box {
-  const { header, pad } = SIZES[size];
-  const row = one ? (one.height - header) / 2 : size === "full" ? 28 : 20;
-  const last = one ? row : size === "full" ? 36 : 26;
-  const count = one ? 1 : (words.shares ?? 0);
-  const [value, style] = shownValue(words, size === "full" ? "number" : "digits");
-  const named: Style = size === "full" ? "card" : "title";
-  const numberInputs = inputSize(one ? {} : words);
-  const least = measure(words.title, named) + measure(value, style) + 3 * pad;
-  const width = one?.width ?? even(Math.max(LEDGER, leastWidth, least + 12, numberInputs.width));
-  /** Where the rows start. */
-  const shares = header + numberInputs.height;
-  const height = shares + count * row + last;
-  const top = -height / 2;
-  const below = size === "full" ? 7 : 5;
-  const rows = Array.from({ length: count }, (_, i) => ({
-    ...{ x: 0, y: top + shares + (i + 0.5) * row, width, height: row },
-  }));
-  return {
-    width,
-    height,
-    flagHeight: words.flag === null ? 0 : header,
-    texts: [
-      head(words.title, named, -width / 2 + pad, top + header / 2 + below),
-      ...(least > width
-        ? []
-        : [
-            {
-              ...head(value, style, width / 2 - pad, top + header / 2 + below, "end"),
-              ...holds(words, width - measure(words.title, named) - 3 * pad),
-            },
-          ]),
-      text(".grad", "cell", -width / 2 + pad, height / 2 - last / 2 + 4),
-    ],
+    ...{ width, height, flagHeight: 0 },
+    texts: sign ? [...texts, ...signTexts(sign, direction, width, height, middle)] : texts,
     card: {
       size,
-      header,
-      rules: [[-width / 2, top + header, width / 2, top + header]],
-      grad: { x: 0, y: height / 2 - last / 2, width, height: last },
-      sum: null,
-      rows,
-      ...inputCell(numberInputs, 0, top + header, width),
+      isNamed: names.length > 0,
+      rules,
+      sign: sign && signPlace(sign, direction, width, height, middle),
+      value: { ...value, y: middle + head / 2, height: main - head },
+      grad: { ...cell, y: middle + parted / 2, height: main - parted },
+      sum: hasSum ? { x: 0, y: height / 2 - SUM / 2, width, height: SUM } : null,
+      rows: isSplit
+        ? [{ ...cell, y: middle - parted / 2, height: parted }]
+        : Array.from({ length: isLedger ? rows : 0 }, (_, i) => ({
+            ...{ x: 0, y: top + main + (i + 0.5) * chip.row, width, height: chip.row },
+          })),
+      ...(inputs.height > 0 && {
+        numberInputs: {
+          ...{ x: value.x, width: value.width, height: inputs.height },
+          y: top + head + inputs.height / 2,
+        },
+      }),
     },
   };
+}
+
+/** An operation's sign in its ring: a few letters in a circle, a word in a wider one. */
+interface Sign {
+  lines: readonly string[];
+  style: Style;
+  width: number;
+  height: number;
+}
+
+function signOf({ sign, title }: NodeWords, size: CardSize, measure: Measure): Sign {
+  const { ring } = CHIPS[size];
+  const said = sign || title;
+  const large = size === "full" && measure(said, "sign") <= ring - 14;
+  const style: Style = large ? "sign" : "title";
+  const words = said.split(" ");
+  const isLong =
+    measure(said, style) > LONG_SIGN && words.length === 2 && /^[a-z]+$/i.test(said[0]);
+  const shortened = (one: string) =>
+    shortenMiddle(one, LONGEST_SIGN, (part) => measure(part, style));
+  const lines = (isLong ? words : [said]).map(shortened);
+  const height = Math.max(lines.length * LINE + 4, size === "full" && large ? ring : 26);
+  const width = even(widest(lines, style, measure) + 14);
+  const isRound = lines.length === 1 && width <= ring + 2;
+  return isRound ? { lines, style, width: ring, height: ring } : { lines, style, width, height };
+}
+
+/** On the edge of a chip; beside it where it would cover the chip's numbers. */
+function signPlace(
+  sign: Sign,
+  direction: Direction,
+  width: number,
+  height: number,
+  middle: number,
+): Place {
+  const { width: w, height: h } = sign;
+  const size = { width: w, height: h };
+  if (direction === "left") return { x: -width / 2, y: middle, ...size };
+  const [dx, dy] = flow(direction);
+  return { x: (dx * (width + w)) / 2, y: dy === 0 ? middle : (dy * (height + h)) / 2, ...size };
+}
+
+function signTexts(sign: Sign, ...at: [Direction, number, number, number]): Text[] {
+  const { x, y } = signPlace(sign, ...at);
+  const { lines, style } = sign;
+  const low = style === "sign" ? 7.8 : 4.7;
+  return lines.map((line, i) =>
+    text(line, style, x, y + low + (i - (lines.length - 1) / 2) * (LINE - 2), "middle"),
+  );
+}
+
+/** The baseline of a number in the middle of its cell. */
+function baselineIn(size: CardSize, style: Style): number {
+  return style === "number" ? CHIPS[size].middle : CHIPS.near.middle;
 }
 
 /** The least room for number inputs; zero for none. */
@@ -274,16 +259,6 @@ export function inputSize({ numberInputs }: Pick<NodeWords, "numberInputs">): {
     width: numberInputs.columns * width + 2 * rim,
     height: numberInputs.rows * height + 2 * rim,
   };
-}
-
-/** Their cell in a card; `x` is its middle. */
-function inputCell(
-  { height }: { height: number },
-  x: number,
-  top: number,
-  width: number,
-): Pick<CardParts, "numberInputs"> {
-  return height > 0 ? { numberInputs: { x, y: top + height / 2, width, height } } : {};
 }
 
 /** A card of at least this height, with free room below. */
@@ -301,6 +276,8 @@ export function tallCard<B extends Box>(box: B, height: number): B {
     card: {
       ...card,
       rules: card.rules.map(([x0, y0, x1, y1]) => [x0, y0 - up, x1, y1 - up]),
+      sign: card.sign && raise(card.sign),
+      value: raise(card.value),
       grad: card.grad && raise(card.grad),
       sum: card.sum && raise(card.sum),
       rows: card.rows.map(raise),
@@ -314,34 +291,31 @@ function addedUp({ shares = 0, isNumber = false }: NodeWords): boolean {
   return isNumber && shares > 1 && shares <= MOST_ADDED;
 }
 
-/** A constant: its name and value. */
-function quietCard(words: NodeWords, size: CardSize, measure: Measure, leastWidth: number): Box {
-  const { quiet, pad } = SIZES[size];
-  const isFull = size === "full";
-  const [lines, style] = shownLines(words, isFull ? "number" : "digits");
-  const more = (lines.length - 1) * LINE;
+/** A constant: its name and, beside it, its value. */
+function constantChip(
+  words: NodeWords,
+  { size, least }: Pick<ChipOptions, "size" | "least">,
+  measure: Measure,
+): Box {
+  const { constant, pad } = CHIPS[size];
+  const [lines, style] = shownLines(words, size === "full" ? "number" : "digits");
   const isValue =
     words.title.replaceAll("-", "\u2212") === words.value ||
     (words.rows && words.title.startsWith("["));
-  const isNamed = !isValue;
-  const named: Style = isFull ? "card" : "title";
-  const width = even(
-    Math.max(
-      quiet[0],
-      leastWidth,
-      (isNamed ? measure(words.title, named) : 0) + 2 * pad,
-      widest(lines, style, measure) + 2 * pad,
-    ),
-  );
-  const height = (isNamed ? quiet[1] : quiet[1] * 0.6) + more;
-  const last = isNamed ? height / 2 - (isFull ? 18 : 10) : (isFull ? 8 : 4.5) + more / 2;
+  const named: Style = size === "full" ? "card" : "title";
+  const name = isValue ? 0 : measure(words.title, named) + (size === "full" ? 14 : 8);
+  const room = widest(lines, style, measure);
+  const width = even(Math.max(constant, least, name + room + 2 * pad));
+  const height = constant + (lines.length - 1) * LINE;
+  const left = -(name + room) / 2;
+  const low = baselineIn(size, style) - ((lines.length - 1) * LINE) / 2;
   const numbers = lines.map((line, i) => ({
-    ...text(line, style, 0, last - (lines.length - 1 - i) * LINE, "middle"),
-    ...(isNamed && holds(words, width - pad)),
+    ...text(line, style, left + name + room / 2, low + i * LINE, "middle"),
+    ...(!isValue && holds(words, width - name - pad)),
   }));
-  const texts = isNamed
-    ? [text(words.title, named, 0, -height / 2 + (isFull ? 28 : 18), "middle"), ...numbers]
-    : numbers;
+  const texts = isValue
+    ? numbers
+    : [text(words.title, named, left, size === "full" ? 6 : 4.5), ...numbers];
   return { width, height, flagHeight: 0, texts };
 }
 
@@ -383,11 +357,6 @@ function text(
   anchor: Text["anchor"] = "start",
 ): Text {
   return { text: words, style, x, y, anchor };
-}
-
-/** A text in the header. */
-function head(...given: Parameters<typeof text>): Text {
-  return { ...text(...given), head: true };
 }
 
 function even(width: number): number {

@@ -89,7 +89,7 @@ function sceneNodes(
       return;
     }
     const leaf = isLeaf(graph, plan.nodes[owner]);
-    const fine = fineTexts(graph, { id, leaf, ...(group && { group }) }, place.shape);
+    const fine = fineTexts(graph, { id, ...(group && { group }) }, place.shape);
     nodes.push({
       ...place,
       index: nodes.length,

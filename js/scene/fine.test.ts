@@ -33,15 +33,6 @@ function fineOf({ fine = [] }: SceneNode): string[] {
 }
 
 describe("the facts that are read only from close", () => {
-  it("are torch's class and the kind of the number on a small card", () => {
-    const { nodes } = sceneOf(products(6));
-    const cards = nodes.filter(({ shape }) => shape.card?.size === "near");
-    expect(cards.length).toBeGreaterThan(10);
-    const product = cards.find(({ leaf, root }) => !leaf && !root);
-    expect(product && fineOf(product)).toEqual(["MulBackward0", "shape"]);
-    expect(cards.filter(({ leaf }) => leaf).map((node) => fineOf(node)[0])).toContain("leaf");
-  });
-
   it("are the class, shape and size of a closed box, and the shape under a bar", () => {
     const { nodes } = boxes();
     const bars = nodes.filter(({ bar }) => bar);

@@ -1,7 +1,6 @@
 import { FONTS } from "../text/measure";
 import { formatShape, oneLine, shortenMiddle } from "../text/shorten";
 import type { GraphModel, NodeModel } from "../wire";
-import { NO_NUMBER } from "./card";
 import { classOf } from "./module_class";
 import type { NodeShape, Text } from "./node_shape";
 import { valueText } from "./node_words";
@@ -16,40 +15,21 @@ const UNDER_NAME = 27;
 const BESIDE = 1.12;
 
 /**
- * The facts that are read only from close: in the free room of a small card, a sign or a closed box, or under a bar.
+ * The facts that are read only from close: in the free room of a sign or a closed box, or under a bar.
  * Nothing else moves for them. `bar`: the width of a bar, px.
  */
 export function fineTexts(
   graph: GraphModel,
-  { id, group, leaf }: Pick<SceneNode, "id" | "group" | "leaf">,
+  { id, group }: Pick<SceneNode, "id" | "group">,
   shape: NodeShape,
   bar: number | null = null,
 ): Text[] {
   const node = graph.nodes[id];
-  const { card, tile } = shape;
+  const { tile } = shape;
   if (shape.ranks) return [];
   if (bar !== null) return barFacts(node, shape, bar);
   if (group && tile) return boxFacts(graph, group.paths[0], node, shape, tile.rest);
-  if (card?.size === "near") return cardFacts(node, leaf, shape, card.header);
   return shape.sign === "plain" ? signFacts(node, shape) : [];
-}
-
-/** A small card: torch's class at the foot of its header, and what its first number is. */
-function cardFacts(
-  node: NodeModel,
-  leaf: boolean,
-  { width, height, card, texts }: NodeShape,
-  header: number,
-): Text[] {
-  const left = FINE.aside - width / 2;
-  const top = -height / 2;
-  const room = width - 2 * FINE.aside;
-  const facts = fine(leaf ? "leaf" : oneLine(node.op), left, top + header - FINE.over, room);
-  if (card?.rows.length) return facts.map(inHead);
-  const isShape = texts.some(({ style, text }) => style === "shape" && !NO_NUMBER.includes(text));
-  const sizes = node.shape?.length && !isShape ? ` ${formatShape(node.shape)}` : "";
-  const label = isShape ? "shape" : `value${sizes}`;
-  return [...facts.map(inHead), ...fine(label, left, top + header + FINE.under, room)];
 }
 
 /** A sign: torch's class above it, its value below. Its gradient comes beside that. */
@@ -110,8 +90,4 @@ function fine(
 /** Whether a text of the finest letters fits. */
 export function isFine(text: string, room: number): boolean {
   return text.length <= Math.floor(room / LETTER);
-}
-
-function inHead(text: Text): Text {
-  return { ...text, head: true };
 }

@@ -8,7 +8,7 @@ export interface Text {
   x: number;
   y: number;
   anchor: "start" | "middle" | "end";
-  /** Whether it is in the header of a card, or at the bottom of a closed box. */
+  /** Whether it is the name on a card, or at the bottom of a closed box. */
   head?: boolean;
   foot?: boolean;
   /** For a node's number, the room for another one; absent for other texts. */
@@ -64,11 +64,15 @@ interface TileParts {
 /** A card's size. */
 export type CardSize = "full" | "near";
 
-/** The parts of a card: a header, its value, and a cell for its gradient. */
+/** The parts of a card: the operation's sign, its value, and a cell for its gradient. */
 export interface CardParts {
   size: CardSize;
-  /** Height of the header. */
-  header: number;
+  /** Whether a name is above its value. */
+  isNamed: boolean;
+  /** The ring of the sign; null on a leaf. */
+  sign: Place | null;
+  /** The cell of the value, below the name. */
+  value: Place;
   /** Hairlines between the parts. */
   rules: [number, number, number, number][];
   /** The cell of the gradient; null if none can come. */

@@ -35,6 +35,12 @@ export interface NodeWords {
   shares?: number;
   /** Whether it has a strip over ranks. */
   hasStrip?: boolean;
+  /** Whether the words "value" and "grad" are above it: once in a picture. */
+  isLabelled?: boolean;
+  /** The least width of its gradient's cell, px. */
+  gradRoom?: number;
+  /** Whether its sign is below it, as between closed boxes. */
+  isCaptioned?: boolean;
   /** Drawn small: without gradient. */
   quiet?: boolean;
   /** The words of a closed box. */

@@ -232,6 +232,16 @@ function runsAside(curve: ArrayLike<number>, share: number): boolean {
 /** The extent of a node: its box with an output's outline, and its stubs on one side. */
 export function extentOf({ x, y, shape }: SceneNode, horizontal: boolean): Box {
   const [w, h] = [shape.width / 2 + shape.outline, shape.height / 2 + shape.outline];
+  if (shape.card) {
+    const { x: sx, y: sy, width, height } = shape.card.sign ?? { x: 0, y: 0, width: 0, height: 0 };
+    const high = horizontal ? shape.outerHeight / 2 : h;
+    return {
+      left: x + Math.min(-w, sx - width / 2),
+      top: y + Math.min(-high, sy - height / 2),
+      right: x + Math.max(w, sx + width / 2),
+      bottom: y + Math.max(high, sy + height / 2),
+    };
+  }
   return {
     left: x - w,
     top: y - h,

@@ -36,43 +36,40 @@ export function roomForRanks(
   return Math.max(bars, only === null ? 0 : tagSize(only).width - TAG_OUT);
 }
 
-/** Add a strip to a node: below a card's header, else at its foot, above a box' followers. */
+/** Add a strip to a node at its foot, above a box' followers. */
 export function withStrip<B extends Box>(box: B, isPill: boolean): B & { ranks: Place } {
   const { card, tile } = box;
   const half = ROOM / 2;
-  const header = card ? -box.height / 2 + card.header : Number.POSITIVE_INFINITY;
   const foot = tile?.under ?? 0;
-  const move = (y: number, isBelow: boolean) => (isBelow ? y + half : y - half);
-  const down = <C extends { y: number }>(cell: C): C => ({ ...cell, y: cell.y + half });
+  const move = (y: number) => (y > box.height / 2 ? y + half : y - half);
+  const up = <C extends { y: number }>(cell: C): C => ({ ...cell, y: move(cell.y) });
   const pad = card ? PAD.card : isPill ? PAD.pill : PAD.box;
   const height = box.height + ROOM;
   return {
     ...box,
     height,
-    texts: box.texts.map((text) => ({
-      ...text,
-      y: move(text.y, text.foot === true || (!text.head && text.y > header)),
-    })),
+    texts: box.texts.map((text) => ({ ...text, y: text.foot ? text.y + half : move(text.y) })),
     ...(tile && { tile: { ...tile, number: tile.number === null ? null : tile.number - half } }),
     ...(card && {
       card: {
         ...card,
         rules: [
           ...card.rules.map(([x0, y0, x1, y1]): [number, number, number, number] => [
-            ...([x0, y0 + half, x1, y1 + half] as const),
+            ...([x0, y0 - half, x1, y1 - half] as const),
           ]),
-          [-box.width / 2, header - half, box.width / 2, header - half],
+          [-box.width / 2, height / 2 - ROOM, box.width / 2, height / 2 - ROOM],
         ],
-        grad: card.grad && down(card.grad),
-        sum: card.sum && down(card.sum),
-        rows: card.rows.map(down),
+        sign: card.sign && up(card.sign),
+        value: up(card.value),
+        grad: card.grad && up(card.grad),
+        sum: card.sum && up(card.sum),
+        rows: card.rows.map(up),
+        ...(card.numberInputs && { numberInputs: up(card.numberInputs) }),
       },
     }),
     ranks: {
-      x: 0,
-      y: card ? header : height / 2 - foot - half - (isPill ? 2 : 0),
-      width: box.width - 2 * pad,
-      height: ROOM,
+      ...{ x: 0, y: height / 2 - foot - half - (isPill ? 2 : 0) },
+      ...{ width: box.width - 2 * pad, height: ROOM },
     },
   };
 }

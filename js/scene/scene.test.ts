@@ -89,6 +89,12 @@ function isOnBorder(
   [px, py]: [number, number],
   direction: Direction,
 ): boolean {
+  const { sign } = shape.card ?? {};
+  if (sign) {
+    const [ox, oy] = [Math.abs(px - x - sign.x), Math.abs(py - y - sign.y)];
+    const isOnSide = Math.abs(ox - sign.width / 2) <= 0.6 && oy <= 0.6;
+    if (isOnSide || (Math.abs(oy - sign.height / 2) <= 0.6 && ox <= 0.6)) return true;
+  }
   const grow = shape.outline + 0.6;
   const dx = Math.abs(px - x);
   const dy = Math.abs(py - y);
@@ -98,11 +104,11 @@ function isOnBorder(
   const along = isHorizontal(direction)
     ? Math.abs(dx - shape.width / 2)
     : Math.abs(dy - shape.height / 2);
-  // A line to a docked node is in the middle of the facing sides.
+  // A line to a docked node is between the facing sides.
   const [beside, middle] = isHorizontal(direction)
-    ? [Math.abs(dy - shape.height / 2), dx]
-    : [Math.abs(dx - shape.width / 2), dy];
-  if (beside <= 0.6 && middle <= 0.6) return true;
+    ? [Math.abs(dy - shape.height / 2), dx - shape.width / 2]
+    : [Math.abs(dx - shape.width / 2), dy - shape.height / 2];
+  if (beside <= 0.6 && middle <= 0) return true;
   return across && along <= grow + (isHorizontal(direction) ? 0 : shape.outerHeight - shape.height);
 }
 

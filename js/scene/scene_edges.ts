@@ -29,6 +29,11 @@ export function sceneEdges(
     horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
   );
   const routes = separateRoutes(placed, edges);
+  const shortBy = (e: number, start: number, end: number) =>
+    shortOf(shapes[edges[e].source], shapes[edges[e].target], end < start ? -1 : 1, horizontal);
+  routes.forEach((route, e) => {
+    if (!placed.apart[e]) lengthenRoute(route, shortBy(e, route[0][1], route[route.length - 1][1]));
+  });
   const leave = leaveAt(
     routes,
     edges,
@@ -37,6 +42,7 @@ export function sceneEdges(
       centre: (v) => placed.x[v],
       share: (v) => share[v],
       room: (v) => (horizontal ? shapes[v].height : shapes[v].width) / 2 - CORNER,
+      sign: (v) => signAcross(shapes[v], horizontal),
     },
     (edge) => labelSize(edge, horizontal, measure),
   );
@@ -44,7 +50,7 @@ export function sceneEdges(
   const onSome = new Set(graph.ranks?.edges.map(({ edge }) => edge));
   const curveOf = (e: number) => {
     const line = placed.lines?.get(e);
-    if (line) return line;
+    if (line) return lengthened(line, shortBy(e, line[1], line[line.length - 1]));
     const isMirrored = placed.isMirrored?.[e] === 1;
     const route = isMirrored ? upsideDown(routes[e]) : routes[e];
     const curve = placed.backward[e] ? smoothUp(route) : along(e, route);
@@ -87,6 +93,47 @@ export function sceneEdges(
       ...edgePart(kindOfMerged(graph, parts)),
     };
   });
+}
+
+/** From a card's middle to its sign, across the flow; null without a sign. */
+function signAcross({ card }: NodeShape, horizontal: boolean): number | null {
+  if (!card?.sign) return null;
+  return horizontal ? card.sign.y : card.sign.x;
+}
+
+/** How far the ends of a line are from its cards, along the flow: down (1) or up (-1). */
+function shortOf(
+  source: NodeShape,
+  target: NodeShape,
+  way: 1 | -1,
+  horizontal: boolean,
+): [number, number] {
+  return [
+    -way * besideCard(source, horizontal, way > 0),
+    way * besideCard(target, horizontal, way < 0),
+  ];
+}
+
+function lengthenRoute(route: Point[], [before, after]: [number, number]): void {
+  route[0][1] += before;
+  route[route.length - 1][1] += after;
+}
+
+/** A flat curve with both ends moved along the flow. */
+function lengthened(line: readonly number[], [before, after]: [number, number]): number[] {
+  const n = line.length;
+  return line.map((value, i) =>
+    i === 1 || i === 3 ? value + before : i === n - 1 || i === n - 3 ? value + after : value,
+  );
+}
+
+/** The free room of a card along the flow, for words beside it: a line ends at the card, or at its sign. */
+function besideCard({ card, ...shape }: NodeShape, horizontal: boolean, atSign: boolean): number {
+  if (!card) return 0;
+  const { width = 0, height = 0, x = 0, y = 0 } = (atSign && card.sign) || {};
+  return horizontal
+    ? (shape.outerWidth - Math.max(shape.width, 2 * Math.abs(x) + width)) / 2
+    : (shape.outerHeight - Math.max(shape.height, 2 * Math.abs(y) + height)) / 2;
 }
 
 /** Per edge into a leaf with rows, its row: in the order of arrival. */
@@ -184,7 +231,12 @@ function leaveAt(
   routes: readonly Point[][],
   edges: readonly Ported[],
   apart: ArrayLike<number>,
-  node: { centre(id: number): number; share(id: number): number; room(id: number): number },
+  node: {
+    centre(id: number): number;
+    share(id: number): number;
+    room(id: number): number;
+    sign(id: number): number | null;
+  },
   labelSize: (edge: Ported) => number,
 ): Float64Array {
   const at = new Float64Array(edges.length);
@@ -203,8 +255,10 @@ function leaveAt(
     // A straight line keeps its port.
     const straight = out.findIndex((i) => Math.abs(routes[i][1][0] - routes[i][0][0]) < 0.5);
     const places = spread(out.map(offset), gaps, straight < 0 ? null : straight, node.room(id));
+    // All arrows leave from a sign.
+    const sign = node.sign(id);
     out.forEach((i, k) => {
-      at[i] = centre + places[k];
+      at[i] = centre + (sign ?? places[k]);
     });
   }
   return at;

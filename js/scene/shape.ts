@@ -1,5 +1,7 @@
+import { type Direction, isHorizontal } from "../layout/direction";
 import type { Measure, Style } from "../text/measure";
 import { cardOf, inputSize, tallCard } from "./card";
+import type { Place } from "./grid";
 import type { CardSize, NodeShape, StubShape, Text } from "./node_shape";
 import type { NodeWords } from "./node_words";
 import { withStrip } from "./rank_strip";
@@ -32,18 +34,19 @@ const OUTLINE = 4;
 export function shapeOf(
   words: NodeWords,
   leaf: boolean,
-  horizontal: boolean,
+  direction: Direction,
   measure: Measure,
   least: BoxSize = { width: 0, height: 0 },
   card: CardSize | null = null,
 ): NodeShape {
+  const horizontal = isHorizontal(direction);
   const stubRows = words.stubs.length;
   const stubWidth = stubWidthOf(words, measure);
   const room = stubRows > 0 && horizontal ? stubWidth + 34 : 0;
   const plain: Plain = words.tile
     ? tileOf(words, measure, least.width)
     : card
-      ? cardOf(words, card, leaf, measure, Math.max(room, least.width))
+      ? cardOf(words, { size: card, leaf, direction, least: Math.max(room, least.width) }, measure)
       : boxOf(words, leaf, horizontal, measure, least);
   const fitted = (given: Plain) => {
     const tall = card && !words.tile ? tallCard(given, least.height) : given;
@@ -78,13 +81,29 @@ export function shapeOf(
   const side = stubRows === 0 || horizontal ? 0 : STUB_LINE + 2 * STUB_MARK + 4 + stubWidth;
   const outline = words.flag === null || card ? 0 : OUTLINE;
   const below = stubRows === 0 || !horizontal ? 0 : 11 + stubRows * STUB_ROW - 5;
+  const { sign = null } = box.card ?? {};
+  const [beside, under] = sign ? beyond(sign, box) : [0, 0];
+  const labels = card && !words.quiet ? box.texts.filter(({ y }) => Math.abs(y) > height / 2) : [];
+  const above = Math.max(0, ...labels.map(({ y }) => LABEL + Math.abs(y) - height / 2));
+  const wide = labels.map(({ text, style, x }) => Math.abs(x) + (measure(text, style) - width) / 2);
   return {
     ...box,
-    outerWidth: width + 2 * Math.max(side, outline),
-    outerHeight: height + 2 * Math.max(below, outline),
+    outerWidth: width + 2 * Math.max(side, outline, beside, ...wide),
+    outerHeight: height + 2 * Math.max(below, outline, under, above),
     outline,
     stubs,
   };
+}
+
+/** Height of a label above or below a card, px. */
+const LABEL = 12;
+
+/** How far a part reaches beyond the sides of its box, and beyond its top or bottom. */
+function beyond(part: Place, { width, height }: BoxSize): [number, number] {
+  return [
+    Math.max(0, Math.abs(part.x) + (part.width - width) / 2),
+    Math.max(0, Math.abs(part.y) + (part.height - height) / 2),
+  ];
 }
 
 function stubWidthOf({ stubs }: NodeWords, measure: Measure): number {

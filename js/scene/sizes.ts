@@ -131,6 +131,8 @@ export function shapesOf(
   const asSigns = isBoard && (hasBoxes || !card);
   /** Leaves and outputs among signs are cards. */
   const cards = card ?? (isBoard ? "near" : null);
+  const hasModules = graph.nodes.some(({ namespace }) => namespace);
+  const labelled = flags.findIndex((own) => own.length > 0);
   return plan.nodes.map((node, i) => {
     const { id, strip, module } = node;
     // An operation of a module that is called in several places looks like a box of it.
@@ -146,7 +148,7 @@ export function shapesOf(
       ? boxWords(graph, group, isParameter, flags[i], measure)
       : {
           ...wordsOf(
-            withSign(graph, node),
+            hasModules ? withoutData(withSign(graph, node)) : withSign(graph, node),
             flags[i],
             times[i],
             measure,
@@ -161,16 +163,19 @@ export function shapesOf(
       asSigns && !group && isWork(graph.nodes[id]) && !words.flag && (card || !over.has(id));
     if (isSign) Object.assign(words, signWords(words, hasBoxes && isHorizontal(direction)));
     const about = group ? group.leaves : [id];
+    words.isCaptioned = hasBoxes;
+    words.isLabelled = flags[i].length > 0 && i === labelled;
     words.hasStrip = !isSign && about.some((one) => over.has(one));
     const only = isSign ? null : onlyOn(graph, node);
     const listed =
       lists && isShortVector(graph.nodes[id]) ? listWidth(graph.nodes[id], measure) : 0;
-    const wide = Math.max(listed, roomForRanks(graph, words.hasStrip, only));
+    words.gradRoom = listed;
+    const wide = roomForRanks(graph, words.hasStrip, only);
     const { width = 0, height = 0 } = least[i] ?? {};
     const shape = shapeOf(
       words,
       isLeaf(graph, node),
-      isHorizontal(direction),
+      direction,
       measure,
       { width: Math.max(width, wide), height },
       group || isSign ? null : cards,
@@ -205,6 +210,15 @@ function withSign({ nodes }: GraphModel, { id, also = [] }: PlanNode): NodeModel
   const node = nodes[id];
   const isEntropy = node.sign !== null && also.some((one) => /^LogSoftmax/.test(nodes[one].op));
   return isEntropy ? { ...node, sign: "cross entropy" } : node;
+}
+
+/** The most numbers that are written in a card beside modules: data says less than its shape there. */
+const MOST_DATA = 4;
+
+/** A node without its value if that is more than a few numbers. */
+function withoutData(node: NodeModel): NodeModel {
+  const count = (node.shape ?? []).reduce((product, size) => product * size, 1);
+  return count > MOST_DATA && !node.numberInputs ? { ...node, value: null } : node;
 }
 
 /** Per node of the plan, the flags of its outputs. */

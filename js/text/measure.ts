@@ -34,7 +34,7 @@ export const FONTS: Record<Style, { size: number; weight: number }> = {
   edge: { size: SMALLEST, weight: 400 },
   stub: { size: SMALLEST, weight: 400 },
   gradient: { size: SMALLEST, weight: 600 },
-  sign: { size: 25, weight: 600 },
+  sign: { size: 22, weight: 600 },
   card: { size: 16, weight: 700 },
   cell: { size: SMALLEST, weight: 400 },
   label: { size: 13.5, weight: 700 },

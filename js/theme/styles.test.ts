@@ -82,18 +82,6 @@ it("takes the colours of what a thing says from around it", () => {
     expect(fillOf(name)).toBe(THEMES.light[tint] ?? tint);
 });
 
-it.each(["is-unreached", "is-waiting", "is-tinted"])(
-  "keeps words on an output's header readable: %s",
-  (state) => {
-    const card = placeOf("g", `gw-node gw-op gw-card gw-root ${state}`);
-    for (const word of ["gw-text-title", "gw-text-name", "gw-text-card"]) {
-      const place = placeOf("text", `gw-text gw-text-head ${word}`, card);
-      for (const theme of ["light", "dark"] as const)
-        expect(lookOf(place, theme, STILL_FONTS).fill).toBe(THEMES[theme]["root-text"]);
-    }
-  },
-);
-
 it("speaks only of what is drawn", () => {
   const files = import.meta.glob<string>(
     [

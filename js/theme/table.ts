@@ -158,7 +158,8 @@ export const TABLE: readonly Row[] = [
   [fill("grad-soft"), "gw-op.is-done gw-box", "gw-op.is-running gw-box"],
   [area("closed", "closed-rule"), "gw-closed gw-box"],
   [fill("root"), "gw-root.gw-op gw-box"],
-  [fill("op"), "gw-card.gw-op gw-box", "gw-card.gw-leaf gw-box", "gw-card.gw-root.gw-op gw-box"],
+  [fill("op"), "gw-card.gw-op gw-box"],
+  [fill("root"), "gw-card.gw-root.gw-op gw-box"],
   [{ ...stroke("grad", 1.6), ...dashes("5 3") }, "gw-card.is-ready gw-box"],
   [area("op", "op-rule", 1.2), "gw-single gw-box", "gw-round gw-box"],
   [stroke("grad", 1.6), "gw-round.is-reached gw-box", "gw-round.is-done gw-box"],
@@ -183,9 +184,8 @@ export const TABLE: readonly Row[] = [
   [HIDDEN, "gw-run-ring"],
   [{ ...area("stage", "grad", 3), ...SHOWN }, "gw-node.is-running gw-run-ring"],
 
-  // Cards: a header, the value, and a cell for the gradient
-  [fill("leaf"), "gw-head"],
-  [fill("root-rule"), "gw-root gw-head"],
+  // Cards: the operation's sign, the value, and a cell for the gradient
+  [area("op", "text", 1.3), "gw-card-sign"],
   [line("rule", 1), "gw-rule"],
   [fill("grad-soft"), "gw-cell-ground"],
   [fill("grad"), "is-stored gw-cell-ground"],
@@ -194,8 +194,7 @@ export const TABLE: readonly Row[] = [
   // Zeros are not drawn as a success.
   [fill("op"), "is-arrived gw-cell-ground", "is-zero gw-cell-ground"],
   [fill("alarm-soft"), "is-alarming gw-cell-ground"],
-  [{ ...fontOf("digits"), "text-anchor": "end" }, "gw-cell.is-near text", "gw-cell.is-total text"],
-  [{ "text-anchor": "start" }, "gw-cell.is-total gw-cell-label", "gw-cell.is-near gw-cell-label"],
+  [fontOf("digits"), "gw-cell.is-near text"],
   [fontOf("number"), "gw-cell.is-full text"],
   [fontOf("digits"), "gw-cell.is-small text"],
   [{ ...fill("grad-strong"), ...fontOf("cell") }, "gw-cell gw-cell-label"],
@@ -216,12 +215,11 @@ export const TABLE: readonly Row[] = [
   [{ ...fill("dim"), ...fontOf("cell") }, "gw-text-cell"],
   [fontOf("number"), "gw-text-number"],
   [fontOf("digits"), "gw-text-digits"],
-  [{ ...fontOf("fine"), ...HIDDEN }, "gw-text-fine", "gw-cell gw-text-fine"],
+  [{ ...fontOf("fine"), ...HIDDEN }, "gw-text-fine"],
   [fill("dim"), "gw-node gw-text-fine"],
   [fill("grad-strong"), "gw-fine-grad"],
   [fill("text"), "gw-quiet gw-text-card"],
   [fill("leaf-text"), "gw-leaf gw-text-head"],
-  [fill("root-text"), "gw-card.gw-root gw-text-head"],
   [fill("leaf-text"), "gw-leaf gw-text-title", "gw-leaf gw-text-shape"],
   [fill("dim"), "gw-quiet gw-text-name"],
   [fill("cut"), "gw-cut gw-text-name"],
@@ -236,14 +234,7 @@ export const TABLE: readonly Row[] = [
   [fill("hit-text"), "gw-node.is-current-hit gw-text"],
   [fill("text"), "gw-round gw-text-card"],
   [fill("ink"), "gw-node.is-tinted gw-text"],
-  // The header of a card keeps its ground.
-  [fill("leaf-text"), "gw-card.gw-leaf.is-tinted gw-text-head"],
-  [
-    fill("root-text"),
-    "gw-card.gw-root.is-tinted gw-text-head",
-    "gw-card.gw-root.is-unreached gw-text-head",
-    "gw-card.gw-root.is-waiting gw-text-head",
-  ],
+  [fill("ink"), "gw-leaf.is-tinted gw-text-head"],
   [fill("dim"), "gw-node gw-text-foot"],
   [{ ...fill("root-text"), ...fontOf("flag") }, "gw-text-flag"],
 

@@ -800,7 +800,7 @@ export interface StageModel {
 }
 
 /** The kind of a finding; docs/reference/findings.md explains each. */
-export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no-grad" | "cut" | "memory" | "held" | "no-backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax-twice" | "sigmoid-twice" | "no-log-probabilities" | "target" | "large" | "cleared" | "freed" | "not-a-leaf" | "backward-failed" | "shared-module" | "unused-backward" | "changed-gradient" | "repeated-index" | "constant-term" | "scaled" | "padding" | "dominated" | "unused-on-rank" | "not-reduced" | "drifted" | "nan-on-rank" | "large-on-rank" | "not-alike" | "same-batch" | "ranks";
+export type FindingKind = "vanishing" | "exploding" | "dead" | "nan" | "no-grad" | "cut" | "memory" | "held" | "no-backward" | "failed" | "zero" | "frozen" | "leaf" | "unregistered" | "tied" | "optimizer" | "accumulated" | "clipped" | "changed" | "eval" | "broadcast" | "softmax-twice" | "sigmoid-twice" | "no-log-probabilities" | "target" | "large" | "cleared" | "freed" | "not-a-leaf" | "backward-failed" | "shared-module" | "unused-backward" | "changed-gradient" | "repeated-index" | "constant-term" | "scaled" | "padding" | "dominated" | "mixed-rows" | "shared-memory" | "alike" | "step" | "counting" | "recomputed" | "unused-result" | "unused-on-rank" | "not-reduced" | "drifted" | "nan-on-rank" | "large-on-rank" | "not-alike" | "same-batch" | "ranks";
 
 export type Severity = "error" | "warning" | "info";
 
@@ -812,6 +812,10 @@ export interface FindingModel {
   /** Whole sentences, with the numbers. */
   message: string;
   numbers: NumberModel[];
+  /** The path of the module it is about. User text. Files before version 19 lack it. */
+  module: string | null;
+  /** Such as "train.py:12". */
+  line: string | null;
 }
 
 /** A number that supports a finding, and its name. */
@@ -913,6 +917,14 @@ export interface ShareModel {
   label: string;
   /** The component along the total gradient, relative to it: the shares of a node add up to 1. */
   share: number;
+}
+
+/** The module that the program has selected. */
+export interface BoxModel {
+  /** Its namespace. */
+  path: string;
+  /** Grows with each selection, so that the same one again is a change. */
+  number: Count;
 }
 
 /** The result of `check` for the node of a custom Function. */
@@ -1024,6 +1036,8 @@ export interface LiveTraits {
   _values?: (Values | null)[] | null;
   /** Nodes that can be opened and closed. */
   _openable?: NodeId[] | null;
+  /** The module that the program has selected; null for a node or nothing. */
+  _box?: BoxModel | null;
   /**
    * A cursor, and the number of completed calls inside the open node that ran at it; 0 when its
    * whole step is complete. It applies to that cursor only. Either side sets it.

@@ -6,7 +6,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import testing, types
+    from . import integrations, testing, types
     from .backward.record import Recording, record
     from .backward.recorded_pass import RecordedStep, StepContribution
     from .checks.finding import Finding
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from .export.save import save
     from .export.tensorboard import to_tensorboard
     from .export.torchviz_dot import make_dot
+    from .features.dependencies.dependencies import Dependencies, dependencies
     from .features.experiments.check import Check, check
     from .features.experiments.contributions import Contribution, contributions
     from .features.experiments.what_if import WhatIf, what_if
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from .sources.read_source import capture
     from .tracing.failed_call import FailedInput
     from .tracing.watch import watch
+    from .widget.graph_node import GraphNode
     from .widget.graph_traits import Measurement, NodeMeasure
     from .widget.graph_widget import GraphWidget
 
@@ -46,6 +48,7 @@ __all__ = [
     "Check",
     "CompareWidget",
     "Contribution",
+    "Dependencies",
     "Descent",
     "Difference",
     "Explanation",
@@ -53,6 +56,7 @@ __all__ = [
     "Failure",
     "Finding",
     "FollowedRun",
+    "GraphNode",
     "GraphWidget",
     "HeldGraph",
     "HeldTensor",
@@ -74,10 +78,12 @@ __all__ = [
     "compare",
     "compare_numerics",
     "contributions",
+    "dependencies",
     "diagnose",
     "explain_grad",
     "follow",
     "held",
+    "integrations",
     "interact",
     "last_failure",
     "load",
@@ -109,6 +115,7 @@ _PLACES = {
         "export.torchviz_dot": ("make_dot",),
         # IPython looks for these two; they are not for programs.
         "features.cells.extension": ("load_ipython_extension", "unload_ipython_extension"),
+        "features.dependencies.dependencies": ("Dependencies", "dependencies"),
         "features.experiments.check": ("Check", "check"),
         "features.experiments.contributions": ("Contribution", "contributions"),
         "features.experiments.what_if": ("WhatIf", "what_if"),
@@ -127,6 +134,7 @@ _PLACES = {
         "sources.read_source": ("capture",),
         "tracing.failed_call": ("FailedInput",),
         "tracing.watch": ("watch",),
+        "widget.graph_node": ("GraphNode",),
         "widget.graph_widget": ("GraphWidget",),
         "widget.graph_traits": ("Measurement", "NodeMeasure"),
     }.items()
@@ -134,7 +142,7 @@ _PLACES = {
 }
 
 
-_MODULES = ("testing", "types")
+_MODULES = ("integrations", "testing", "types")
 
 
 def __getattr__(name: str) -> Any:

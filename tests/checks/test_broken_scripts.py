@@ -7,12 +7,16 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import broken_steps  # noqa: F401  its scripts stand in BROKEN, too
+import broken_domains  # noqa: F401  its scripts stand in BROKEN, too
+import broken_mechanisms  # noqa: F401
+import broken_steps  # noqa: F401
 import forum_copies  # noqa: F401
 import forum_machinery  # noqa: F401
 import forum_scripts  # noqa: F401
+import healthy_domains  # noqa: F401
 import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
 import healthy_methods  # noqa: F401
+import healthy_styles  # noqa: F401
 import healthy_training  # noqa: F401
 import pytest
 from broken_scripts import BROKEN, Broken

@@ -128,6 +128,19 @@ PROGRAMS = {
         NUMBERS + "test_what_takes_no_padding_is_silent",
     ),
     "dominated": ("one of two losses dominates", "an actor and a critic in one loss"),
+    "shared-memory": ("an average that is the model", "an average made by deepcopy"),
+    "recomputed": ("dropout that is drawn anew", "dropout in a checkpointed part"),
+    "counting": ("a mean of masked losses", "a masked loss divided by its mask"),
+    "step": (
+        CHECKS + "steps.py::test_a_step_that_is_rounded_away",
+        CHECKS + "steps.py::test_a_sound_step",
+    ),
+    "alike": ("constant weights before a batch norm", "zeros at the start of a last layer"),
+    "unused-result": ("a complex number cast to real", "a magnitude of complex numbers"),
+    "mixed-rows": (
+        "a view where a transpose was meant",
+        "features/dependencies/test_dependencies.py::test_what_mixes_on_purpose_is_silent",
+    ),
     "unused-on-rank": (
         FILES + "test_a_parameter_that_some_ranks_leave_out",
         FILES + "test_other_weights_on_each_rank_need_not_agree",

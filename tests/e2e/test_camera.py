@@ -92,7 +92,8 @@ def test_selecting_and_playing_keep_the_scale(
         wait_until_at_rest(page)
         # A bar has a number above it, a card a gradient below.
         is_bar = "gw-strip-bar" in (nodes.nth(nth).get_attribute("class") or "")
-        nodes.nth(nth).click(position={"x": 12, "y": 40 if is_bar else 6})
+        box = nodes.nth(nth).locator(".gw-box")  # beside its sign
+        box.click(position={"x": 12 if is_bar else 30, "y": 40 if is_bar else 6})
         expect(panel).to_be_visible()
         if width == 1400:  # beside the panel, not under it
             eventually(partial(is_beside, nodes.nth(nth), panel))

@@ -34,7 +34,7 @@ EVENTS = {
     "first step": lambda widget: widget.step(),
     "run_to": lambda widget: widget.run_to("x"),
     "start": lambda widget: widget._on_message(None, {"kind": "start", "cursor": 2}, None),
-    "end of cell": lambda widget: widget._refresh(),
+    "end of cell": lambda widget: widget._stage.refresh(),
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import re
 import sys
 import warnings
 import xml.etree.ElementTree as ET
@@ -127,8 +128,8 @@ def test_pdf_has_one_page_with_text(widget):
     reader = pypdf.PdfReader(io.BytesIO(widget.to_pdf()))
     (page,) = reader.pages
     text = page.extract_text()
-    assert "ReluBackward0" in text
-    assert "@ MmBackward0" in text
+    assert "relu" in text
+    assert "@" in text
     root = ET.fromstring(widget.to_svg())
     ratio = int(root.get("width")) / int(root.get("height"))
     assert page.mediabox.width / page.mediabox.height == pytest.approx(ratio, rel=0.01)
@@ -309,8 +310,10 @@ def test_drawing_leaves_the_random_state_and_gradients(widget):
     assert torch.equal(before, torch.get_rng_state())
 
 
-def test_a_long_constant_is_cut_between_its_numbers():
+def test_a_long_constant_is_its_shape_beside_modules():
     layer, x = torch.nn.Linear(2, 1), torch.tensor([[0.25, -0.1414]] * 6)
     with watch():
         loss = layer(x).sum()
-    assert "[[0.25, −0.141], …, −0.141]]" in GraphWidget(loss).to_svg()
+    drawn = GraphWidget(loss).to_svg()
+    assert ">(6, 2)</text>" in drawn
+    assert not re.search(r"0\.141[^<]*</text>", drawn)

@@ -20,9 +20,9 @@ CALLS = {
         "observing": 196,
         "showing": 1585,
         "clicking": 2594,
-        "recording": 393,
-        "watching": 183,
-        "making a watched one": 940,
+        "recording": 401,
+        "watching": 208,
+        "making a watched one": 949,
     },
     "chain": {
         "making": 6341,
@@ -31,8 +31,8 @@ CALLS = {
         "showing": 12625,
         "clicking": 3069,
         "recording": 4499,
-        "watching": 2759,
-        "making a watched one": 6975,
+        "watching": 3166,
+        "making a watched one": 6984,
     },
     "transformer": {
         "making": 2134,
@@ -41,8 +41,8 @@ CALLS = {
         "showing": 8251,
         "clicking": 3307,
         "recording": 2352,
-        "watching": 1206,
-        "making a watched one": 4151,
+        "watching": 1525,
+        "making a watched one": 4160,
     },
 }
 

@@ -21,6 +21,7 @@ from gradwalk import (
     compare,
     compare_numerics,
     contributions,
+    dependencies,
     diagnose,
     explain_grad,
     held,
@@ -87,10 +88,13 @@ class Made:
             self.net = Net()
             self.ids = torch.zeros(2, 3, dtype=torch.long)
 
+    def logits(self):
+        with self.mode:
+            return (self.net(self.ids) * self.scale).flatten(0, 1)
+
     def loss(self):
         with self.mode:
-            logits = self.net(self.ids) * self.scale
-            return F.cross_entropy(logits.flatten(0, 1), torch.zeros(10, dtype=torch.long))
+            return F.cross_entropy(self.logits(), torch.zeros(10, dtype=torch.long))
 
     def widget(self, **options):
         return GraphWidget(self.loss(), names=self.net, **options)
@@ -252,6 +256,7 @@ def test_experiments_name_what_they_need(made):
     for ask in (
         lambda: what_if(loss, cut=[1]),  # type: ignore[list-item]
         lambda: contributions(made.net.out.weight, loss),
+        lambda: dependencies(made.logits(), made.net.out.weight),
     ):
         with pytest.raises(RuntimeError, match=r"holds no values. Run the program on real ten"):
             ask()
@@ -397,7 +402,14 @@ def test_plans(made):
 def test_all_that_is_public_was_asked():
     functions = {name for name in gradwalk.__all__ if name.islower()}
     # These have tests of their own.
-    asked = set(globals()) | {"follow", "last_failure", "testing", "to_tensorboard", "types"}
+    asked = set(globals()) | {
+        "follow",
+        "integrations",
+        "last_failure",
+        "testing",
+        "to_tensorboard",
+        "types",
+    }
     assert functions - asked == set()
 
 

@@ -15,6 +15,7 @@ from gradwalk import (
     Check,
     CompareWidget,
     Contribution,
+    Dependencies,
     Descent,
     Difference,
     Explanation,
@@ -22,6 +23,7 @@ from gradwalk import (
     Failure,
     Finding,
     FollowedRun,
+    GraphNode,
     GraphWidget,
     HeldGraph,
     HeldTensor,
@@ -77,6 +79,8 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     shown.step_back(n=2)
     shown.reset()
     shown.reveal()
+    shown.select("loss")
+    root: GraphNode = shown.node("loss")
     shown.overlay({"loss": 0.5}, label="Share")
     measured: Measurement = shown.measure()
     slowest: NodeMeasure = measured.nodes[0]
@@ -85,10 +89,12 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     right: bool = shown.answer("loss", "1")
     dot: str = shown.to_dot()
     json: Path = shown.to_json("graph.json", source=False)
+    fragment: str = shown.embed(title="A loss")
     nodes = shown.to_networkx().nodes
     shown.close()
+    print(root.grad, findings[0].module, findings[0].line)
     print(grads, findings[0].kind, text, path, data, pdf, page, right, nodes)
-    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json)
+    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json, fragment)
 
 
 def files(loss: torch.Tensor, folder: os.PathLike[str]) -> None:
@@ -125,6 +131,7 @@ def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) 
     findings: list[Finding] = gradwalk.diagnose(recording, names=model, optimizer=optimizer)
     effect: WhatIf = gradwalk.what_if(loss, scale={"loss": 0.5})
     parts: list[Contribution] = gradwalk.contributions(model.linear.weight, loss)
+    mixing: Dependencies = gradwalk.dependencies(loss.exp(), model.linear.weight, most=4)
     custom: Check = gradwalk.check(loss)
     with gradwalk.watch():
         model(torch.ones(1, 4))
@@ -133,7 +140,7 @@ def questions(model: Net, loss: torch.Tensor, optimizer: torch.optim.Optimizer) 
         recording, cut=[edge], replace={"loss": torch.zeros_like(loss)}
     )
     columns = effect.named("half").beside(other.named("cut"))
-    print(kinds, findings, columns, parts, custom.agrees, str(explanation).upper(), arrived)
+    print(mixing, kinds, findings, columns, parts, custom.agrees, str(explanation).upper(), arrived)
 
 
 def memory(model: Net, loss: torch.Tensor, writer: SummaryWriter) -> None:

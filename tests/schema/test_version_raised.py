@@ -15,9 +15,8 @@ from gradwalk.schema.ranks import RANK_VERSION, RankModel
 from gradwalk.schema.values import Nested, SomeOf
 
 FIELDS = {
-    ("VERSION", 17): "f05976e19e1910a5",
-    ("VERSION", 18): "f05976e19e1910a5",  # the same fields; repeated values once
-    ("RANK_VERSION", 5): "28b9df6e72c7e1f1",
+    ("VERSION", 18): "f05976e19e1910a5",
+    ("VERSION", 19): "2547ec06b9b31642",
     ("RANK_VERSION", 6): "23ed9e0aa8e19658",
 }
 """Version of the format -> the hash of its fields. The older versions stay, as a record."""

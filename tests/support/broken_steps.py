@@ -226,8 +226,8 @@ broken(
 )
 broken(
     "a softmax over the examples",
-    "no-log-probabilities",
-    "along dimension 0|dim=1",
+    "mixed-rows",
+    "softmax runs over the examples|dim=-1",
     """
     model = nn.Linear(4, 3)
     def step():

@@ -241,7 +241,7 @@ class TestWhereALoopRuns:
         async def program() -> None:
             loss = a_loss()
             widget = GraphWidget(loss)
-            widget._idle._longest = -1  # seconds
+            widget._stage.idle._longest = -1  # seconds
             for _ in range(3):
                 loss.backward(retain_graph=True)
             assert shown(widget) == 3  # what waits since it was made is shown with the first

@@ -1,6 +1,7 @@
 import { svgElement, svgText } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
 import { type GradientLabel, roundedOf } from "../../paint/gradient_label";
+import { CHIPS } from "../../scene/card";
 import { halfway, pathData } from "../../scene/curve";
 import { edgeFor } from "../../scene/members";
 import type { Scene, SceneEdge } from "../../scene/scene";
@@ -153,24 +154,29 @@ function newNumber(
   now: FewModel | null | undefined,
   measure: Measure,
 ) {
-  const isFull = cell === "full";
+  // A row has its numbers in a line.
+  const isFull = cell === "full" || cell === "near";
   const box = { x: x - width / 2, y: y - height / 2, width, height };
+  const { name, low } = CHIPS[cell === "full" ? "full" : "near"];
   // Within the rounded corner of its card.
   const inner = { x: box.x + 1, y: box.y + 1, width: width - 2, height: height - 2, rx: 6 };
   const room = width - (isFull ? PAD : 2 * PAD);
   const texts = now === undefined ? [""] : [gradText(now), ...(now ? roundedOf(now) : [])];
   const large = texts.find((one) => measure(one, "digits") < room) ?? texts[texts.length - 1];
-  const size = Math.min(isFull ? 20 : SMALLEST, (SMALLEST * room) / measure(large, "digits"));
+  const size = Math.min(
+    cell === "full" ? 20 : SMALLEST,
+    (SMALLEST * room) / measure(large, "digits"),
+  );
   const left = isFull ? room : room - PAD - measure(large, "digits");
   const old = [`was ${text}`, text].find(
     (one) => now === undefined || measure(one, "shape") < left,
   );
-  const [at, line] = isFull ? [x, box.y + height - 17] : [box.x + width - PAD, y + 4.5];
+  const [at, line] = isFull ? [x, y + low] : [box.x + width - PAD, y + 4.5];
   const number = words(at, line, large);
   number.style.fontSize = `${size}px`;
   return svgElement("g", `gw-new-grad${isFull ? " is-full" : ""}`, [
     svgElement("rect", { class: "gw-new-ground", ...inner }),
-    ...(old ? [words(isFull ? x : box.x + PAD, isFull ? box.y + 19 : y + 3.5, old, "gw-was")] : []),
+    ...(old ? [words(isFull ? x : box.x + PAD, isFull ? y + name : y + 3.5, old, "gw-was")] : []),
     number,
   ]);
 }

@@ -54,16 +54,17 @@ def failed_node(graph: nx.MultiDiGraph, nodes: list[Node], run: RecordedRun) -> 
     return max(ready, key=priority, default=None)
 
 
-def error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> str:
-    """Describe where a run stopped and why."""
-    why = (
-        f"The error was {run.error.rstrip('.')}."
-        if run.error
-        else "The error is the one your cell shows."
-    )
+def stopped_at(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> str:
+    """Describe where a run stopped."""
     if failed is None:
-        return f"Backward stopped after {run.total} steps. {why}"
-    return f"Backward stopped at {described(graph, failed)}. {why}"
+        return f"Backward stopped after {run.total} steps."
+    return f"Backward stopped at {described(graph, failed)}."
+
+
+def _error_note(graph: nx.MultiDiGraph, run: RecordedRun, failed: int | None) -> str:
+    """Describe where a run stopped and why."""
+    why = f"was {run.error.rstrip('.')}" if run.error else "is the one your cell shows"
+    return f"{stopped_at(graph, run, failed)} The error {why}."
 
 
 def first_nan(captured: Capture, run: RecordedRun) -> tuple[int, str] | None:
@@ -130,7 +131,7 @@ def marks(captured: Capture, run: RecordedRun) -> list[MarkModel]:
     if failed is None and run.state == "stopped" and run.grads is None:
         failed = failed_node(captured.graph, captured.nodes, run)
     if failed is not None:
-        note = error_note(captured.graph, run, failed)
+        note = _error_note(captured.graph, run, failed)
         found.append({"node": failed, "kind": "error", "note": note})
     birth = first_nan(captured, run)
     if birth is not None:

@@ -11,12 +11,13 @@ import torch
 from torch.autograd.graph import GradientEdge
 
 from ..graph.capture import Capture
+from ..hosts.progress import progress
 from ..torch_api.capability import is_there
 from ..torch_api.modes import unseen
 from ..torch_api.nodes import compiled_nodes, donates_buffers, leaf_tensor, outputs_metadata
 from ..torch_api.reading import fake_mode_of, has_data
 from ..types import Gradient, Inputs, RetainGraph
-from .failures import error_note, failed_node
+from .failures import failed_node, stopped_at
 from .function_calls import record_operations
 from .leaf_grads import LeafGrads
 from .observe import Observer
@@ -57,7 +58,8 @@ def run_backward(
         if operations:
             looking = record_operations(captured, run.operations, run.max_bytes // 2)
         mode = _fake_mode(captured) or nullcontext()  # some backwards create tensors
-        with observer.owning(run, on_devices=_on_devices(captured)), looking, mode:
+        shown = progress("backward", lambda: run.total, len(captured.nodes))
+        with shown, observer.owning(run, on_devices=_on_devices(captured)), looking, mode:
             torch.autograd.backward(
                 roots,
                 given,  # None for one number: torch fills it in
@@ -73,7 +75,7 @@ def run_backward(
         with unseen():
             grads.finish(run.total)
             restored = grads.put_back()
-        _add_note(error, error_note(captured.graph, run, run.failed), restored)
+        _add_note(error, stopped_at(captured.graph, run, run.failed), restored)
         raise
     run.state = "done"
     with unseen():
@@ -285,7 +287,8 @@ def _check_flag(name: str, given: Any, choices: tuple[bool | str | None, ...]) -
 
 
 def _in_words(error: BaseException) -> str:
-    text = str(error).strip()
+    """An error with its first paragraph, in one line: torch's go on with general advice."""
+    text = " ".join(str(error).strip().split("\n\n")[0].split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 

@@ -140,14 +140,17 @@ class CheckContext:
 
     def module(self, node: int) -> str:
         """The path of the module that ran a node, with its variable as far as known."""
-        seen = self.captured.annotations.get(node)
-        inferred = self.namespaces.get(node, "").replace("/", ".")
-        if seen is None:  # modules are not inferred well where derivatives went into the loss
-            return "" if self.loss.holds_derivatives else inferred
-        variable = self.captured.module_roots.variable
-        if seen.module is None or not variable or seen.module.startswith("("):
-            return seen.module or ""
-        return f"{variable}.{seen.module}".rstrip(".")
+        seen = self.captured.module_of(node)
+        if seen is not None:
+            return seen
+        # Modules are not inferred well where derivatives went into the loss.
+        is_known = not self.loss.holds_derivatives
+        return self.namespaces.get(node, "").replace("/", ".") if is_known else ""
+
+    def module_of(self, node: int) -> str:
+        """The module of a node as `module` has it; of a parameter, the module that holds it."""
+        is_parameter = isinstance(self.leaf(node), torch.nn.Parameter)
+        return self.module(node) or (self.name(node).rpartition(".")[0] if is_parameter else "")
 
     def place(self, node: int, named: SourceLine | None = None) -> str:
         """A node by its place: "body.1 at train.py:5 (`y = f(x)`) [MulBackward0 (node 2)]"."""

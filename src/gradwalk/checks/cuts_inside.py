@@ -120,8 +120,21 @@ def _taken(context: CheckContext, cut: Cut, node: int) -> str:
             return "a number goes"
         tensor = constant.tensor()
         name = None if tensor is None else context.called.name_of(tensor)
-        return f"the values of {name or 'a tensor'} of shape {constant.shape} go"
+        source = None if name else _computed_from(context, cut)
+        computed = f", computed from {source}," if source else ""
+        return f"the values of {name or 'a tensor'} of shape {constant.shape}{computed} go"
     return f"the values of a tensor of shape {cut.shape} go"
+
+
+def _computed_from(context: CheckContext, cut: Cut) -> str | None:
+    """The name of a variable of the program that the same cut left."""
+    for name, reference in context.called.known.values():
+        tensor = reference()
+        if tensor is None or tensor.requires_grad:
+            continue
+        if any(each.cause == cut.cause for each in cuts_of(tensor)):
+            return name
+    return None
 
 
 def _place_words(context: CheckContext, cut: Cut) -> str:

@@ -22,6 +22,8 @@ class Finding:
         nodes: The nodes it is about, the most important first.
         message: Whole sentences with the numbers that it rests on.
         numbers: These numbers, by what they are.
+        module: The path of the module it is about, "encoder.layers.0"; None if it is not known.
+        line: The line of the program it is about, "train.py:12"; None if it is not known.
     """
 
     kind: FindingKind
@@ -29,6 +31,8 @@ class Finding:
     nodes: list[int]
     message: str
     numbers: dict[str, float] = field(default_factory=dict)
+    module: str | None = None
+    line: str | None = None
 
 
 def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
@@ -40,6 +44,8 @@ def finding_models(findings: Iterable[Finding]) -> list[FindingModel]:
             "nodes": finding.nodes,
             "message": finding.message,
             "numbers": [{"name": k, "value": json_number(v)} for k, v in finding.numbers.items()],
+            "module": finding.module,
+            "line": finding.line,
         }
         for finding in findings
     ]
@@ -50,6 +56,7 @@ def findings_from(models: Iterable[FindingModel]) -> list[Finding]:
     found = []
     for model in models:
         numbers = {number["name"]: float(number["value"]) for number in model["numbers"]}
-        about = model["nodes"], model["message"], numbers
+        place = model["module"], model["line"]
+        about = model["nodes"], model["message"], numbers, *place
         found.append(make(Finding, model["kind"], model["severity"], *about))
     return found

@@ -135,7 +135,6 @@ def loss_input_findings(context: CheckContext) -> Iterator[Finding]:
 
 def _no_log_probabilities(context: CheckContext) -> Iterator[Finding]:
     """Find an `nll_loss` whose input cannot be log probabilities."""
-    graph = context.captured.graph
     for node, _ in context.nodes_of(("NllLossBackward0", "NllLoss2DBackward0")):
         given = context.saved(node).get("self")
         if not isinstance(given, torch.Tensor) or given.dim() < 2 or not is_plain(given):
@@ -146,21 +145,12 @@ def _no_log_probabilities(context: CheckContext) -> Iterator[Finding]:
         if not sums.numel():
             continue
         least, most = float(sums.min()), float(sums.max())
-        before = next(iter(graph.succ[node]), None)
         if most > _MOST_IN_ALL:
             what = "more than 1"
             remedy = (
                 "Put log_softmax(..., dim=1) before it, or use cross_entropy(), which does so "
                 "itself."
             )
-        elif (
-            least < 2 - _MOST_IN_ALL
-            and before is not None
-            and graph.nodes[before]["op"] == "LogSoftmaxBackward0"
-            and plain_value(context.captured.nodes[before], "dim") == 0
-        ):
-            what = "because log_softmax() was taken along dimension 0, of the examples"
-            remedy = "Take dim=1."
         else:
             continue
         ends = (f"{least:.3g}", f"{most:.3g}")

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from ..backward.failures import first_nan, is_finite
-from ..english import list_some
+from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line
 from ..graph.adjacency import successors
 from ..graph.labels import described
@@ -21,6 +21,7 @@ from ..torch_api.reading import everywhere, finite, why_unreadable
 from ..torch_api.saved_tensors import signed
 from .context import CheckContext
 from .finding import Finding
+from .nan_causes import cause_behind
 
 _FLOATS = frozenset({torch.float16, torch.bfloat16, torch.float32, torch.float64})
 
@@ -65,10 +66,24 @@ def _made_by(op: str, saved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         sizes = saved["self"].shape if "self" in saved else saved["self_sym_sizes"]
         if 0 in tuple(sizes):
             yield "NaN", "which averages over no number, as of an empty selection"
+    if op == "StdBackward0":
+        yield from _of_one_number(saved)
     if op in ("NllLossBackward0", "NllLoss2DBackward0") and saved["reduction"] == 1:
         ignored = signed(saved["ignore_index"])
         if not _any(saved["target"], lambda label: label != ignored):
             yield "NaN", f"which averages over no label: each is {ignored}, its ignore_index"
+
+
+def _of_one_number(saved: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The deviation of a single number, whose correction of 1 divides by zero."""
+    taken, dims = saved["self"], saved["dim"]
+    sizes = [taken.shape[signed(dim)] for dim in dims] if dims else [taken.numel()]
+    if math.prod(sizes) <= (1 if saved["correction"] is None else saved["correction"]):
+        yield (
+            "NaN",
+            f"which takes the deviation of {plural(math.prod(sizes), 'number')} and divides by 0: "
+            "use correction=0, or more numbers",
+        )
 
 
 def _any(tensor: torch.Tensor, test: Callable[[torch.Tensor], torch.Tensor]) -> bool:
@@ -133,10 +148,24 @@ def _first(context: CheckContext, only: str = "") -> tuple[int, str] | None:
     for node in context.captured.operations:
         for word, sentence in _known_of(context, node):
             if word == "NaN":
-                before = f" Inf was there before. {infinite[1]}" if infinite and not only else ""
+                before = cause_behind(context, node, partial(_how, context))
+                if infinite and infinite[0] == node and _how(context, node):
+                    return infinite  # as of 0 / 0, and it says how
+                if infinite and not only and not before:
+                    before = f" Inf was there before. {infinite[1]}"
                 return node, f"{sentence}{before}"
             infinite = infinite or (node, sentence)
-    return None if only else infinite
+    if only or infinite is None:
+        return None
+    return infinite[0], f"{infinite[1]}{cause_behind(context, infinite[0], partial(_how, context))}"
+
+
+def _how(context: CheckContext, node: int) -> str | None:
+    """How an operation made NaN or Inf of what it saved; None if that does not show it."""
+    with contextlib.suppress(Exception):  # what it saved is freed, sparse, refuses to compare, ...
+        op = context.captured.graph.nodes[node]["op"]
+        return next((how for _, how in _made_by(op, context.saved(node))), None)
+    return None
 
 
 def _known_of(context: CheckContext, node: int) -> Iterator[tuple[str, str]]:
@@ -145,7 +174,8 @@ def _known_of(context: CheckContext, node: int) -> Iterator[tuple[str, str]]:
     keeps = keeps_tensors(type(captured.nodes[node]))
     saved = context.saved(node) if keeps else {}
     tensors = {name: value for name, value in saved.items() if isinstance(value, torch.Tensor)}
-    for name in sorted(tensors, key=lambda each: each.startswith("result")):
+    own = [name for name in tensors if name.startswith("result")]
+    for name in [each for each in tensors if each not in own]:
         word = _word_of(tensors[name])
         if word:
             yield word, _of_saved(context, node, name, tensors[name])
@@ -155,6 +185,10 @@ def _known_of(context: CheckContext, node: int) -> Iterator[tuple[str, str]]:
                 word,
                 f"The first operation known to make it is {context.place(node)}, {how}.",
             )
+    for name in own:
+        word = _word_of(tensors[name])
+        if word:
+            yield word, _of_saved(context, node, name, tensors[name])
     seen = captured.annotations.get(node)
     if seen is not None and _has_nan(seen.value):
         words = context.place(node)

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 import torch
 
 from ..english import list_some, plural
+from ..explain.asked import Asked
 from ..explain.not_in_graph import CutOff, about_cut_off, cut_off, reason_outside
-from ..explain.reason import Asked, Reason
+from ..explain.reason import Reason
 from ..graph.adjacency import walk
 from ..graph.labels import described
 from ..result import make
@@ -48,7 +49,7 @@ def _outside(context: CheckContext) -> Iterator[Finding]:
         if found is not None:
             behind.setdefault((key in context.waiting, found.causes), (found, {}))[1][key] = name
             continue
-        reason = reason_outside(Asked(tensor, name), context.loss)
+        reason = reason_outside(Asked(tensor, name, context.loss))
         groups[reason.kind, _of_no_matter(context, tensor, spare)].append((name, reason))
     for (waits, _), (found, called) in behind.items():
         first = found.sets[0][0]
@@ -131,8 +132,11 @@ def _frozen(context: CheckContext) -> Iterator[Finding]:
     if not frozen:
         return
     held = [name for key, name in frozen if key in context.held]
+    tied = [context.called.tied[key] for key, _ in frozen if key in context.called.tied]
     names = [name for _, name in frozen]
     more = f" An optimizer holds {list_some(held)}." if held else ""
+    for same in tied[:1]:
+        more += f" {' and '.join(same[:3])} are one tensor, so one flag freezes both."
     one = len(names) == 1
     message = (
         f"{list_some(names)} {'is' if one else 'are'} frozen: requires_grad is False, so "
@@ -224,6 +228,7 @@ def _untied(context: CheckContext) -> Iterator[Finding]:
         elif users & {"TBackward0", "TransposeBackward0", "MmBackward0"}:
             heads.append(node)
     several = [nodes[:2] for nodes in by_memory.values() if nodes[1:]]
+    several = [pair for pair in several if len({_shape(context, node) for node in pair}) == 1]
     pairs = [(one, other, "share their memory") for one, other in several]
     shared = {frozenset(pair) for pair in several}
     for head in heads:
@@ -239,6 +244,11 @@ def _untied(context: CheckContext) -> Iterator[Finding]:
             "To tie them, assign the Parameter itself, as in head.weight = embedding.weight."
         )
         yield make(Finding, "tied", "info", [first, second], message)
+
+
+def _shape(context: CheckContext, node: int) -> tuple[int, ...] | None:
+    leaf = context.leaf(node)
+    return None if leaf is None else tuple(leaf.shape)
 
 
 def _are_equal(one: torch.Tensor | None, other: torch.Tensor | None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from numbers import Real
@@ -12,6 +13,7 @@ from typing import Any
 import torch
 
 from ..backward.recorded_run import RecordedRun
+from ..explain.explain_grad import place_in
 from ..graph.arguments import read_int
 from ..graph.guarded import could_not
 from ..graph.labels import in_bytes
@@ -22,7 +24,9 @@ from ..torch_api.capability import lost_sentences
 from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
+from .alike import alike_findings
 from .context import CheckContext
+from .counting import counting_findings
 from .cuts_inside import cuts_before_leaves, cuts_inside
 from .depth import arriving_norms, layers_of, nearest_of, small_gates, worst_declines
 from .finding import Finding
@@ -31,7 +35,11 @@ from .memory import saved_memory
 from .not_finite import not_finite
 from .operations import operation_findings
 from .parameters import parameter_findings, unregistered_findings
+from .recomputed import recomputed_findings
+from .shared import shared_findings
+from .steps import step_findings
 from .terms import term_findings
+from .unused import unused_findings
 from .updates import update_findings
 from .wrong_numbers import number_findings
 from .zero import dead_units, zero_findings
@@ -101,18 +109,32 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         operation_findings,
         number_findings,
         update_findings,
+        shared_findings,
+        counting_findings,
+        step_findings,
+        recomputed_findings,
+        alike_findings,
+        unused_findings,
         functools.partial(_memory, largest=limits.largest),
         *MORE_CHECKS,
         _unknown,  # the last, when the others have found what is missing
     ]
     with torch.no_grad(), unseen():
-        found = [
-            replaced(finding, nodes=finding.nodes[:_MOST_NODES])
-            for part in parts
-            for finding in _guarded(part, context)
-        ]
+        found = [_placed(finding, context) for part in parts for finding in _guarded(part, context)]
     gravity = ("error", "warning", "info")
     return sorted(found, key=lambda finding: gravity.index(finding.severity))
+
+
+def _placed(finding: Finding, context: CheckContext) -> Finding:
+    """Add the line that the message names, else a node's line, and the module that it names."""
+    nodes, words = finding.nodes[:_MOST_NODES], re.sub("`[^`]*`", "", finding.message)
+    named = re.search(r"\(node (\d+)[ )]", words)  # the place in the message
+    places = [*([int(named[1])] if named else []), *nodes]
+    lines = {node: str(context.line(node) or "") for node in places}
+    line = place_in(finding.message) or next(filter(None, lines.values()), None)
+    fit = (context.module_of(node) for node in places if lines[node] in ("", line))
+    module = next((m for m in fit if m and re.search(rf"\b{re.escape(m)}\b", words)), None)
+    return replaced(finding, nodes=nodes, module=module, line=line)
 
 
 def _guarded(

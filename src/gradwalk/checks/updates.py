@@ -27,7 +27,7 @@ _COMPARED = 2**16  # numbers of one gradient
 def update_findings(context: CheckContext) -> Iterator[Finding]:
     """Find what an optimizer leaves out, and what changed `.grad` beside this pass."""
     if context.optimizers:
-        yield from _held_otherwise(context)
+        yield from held_otherwise(context)
         yield from _of_several(context)
         yield from _standing_still(context)
     yield from _changed_grads(context)
@@ -36,7 +36,7 @@ def update_findings(context: CheckContext) -> Iterator[Finding]:
     yield from _large(context)
 
 
-def _held_otherwise(context: CheckContext) -> Iterator[Finding]:
+def held_otherwise(context: CheckContext) -> Iterator[Finding]:
     """Parameters of the graph that no optimizer holds, and what one holds in their stead."""
     left = [(n, context.leaf(n)) for key, n in context.leaves.items() if key not in context.held]
     missing = [(node, leaf) for node, leaf in left if isinstance(leaf, torch.nn.Parameter)]

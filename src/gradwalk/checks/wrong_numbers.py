@@ -14,7 +14,7 @@ from ..english import list_some, plural
 from ..graph.adjacency import walk
 from ..result import make
 from ..schema.findings import Severity
-from ..torch_api.modules import submodules
+from ..torch_api.modules import parameters_of, submodules
 from ..torch_api.reading import is_plain
 from ..torch_api.saved_tensors import plain_value, read_saved, signed
 from .context import CheckContext
@@ -42,22 +42,27 @@ def number_findings(context: CheckContext) -> Iterator[Finding]:
 
 
 def _shared_modules(context: CheckContext) -> Iterator[Finding]:
-    """Containers that hold one module several times, as `[block] * 4` makes them."""
+    """Modules with one module several times, as of `[block] * 4`, or with shallow copies."""
     for module, path in _modules(context):
-        if not isinstance(module, _CONTAINERS):
-            continue
-        alike: dict[int, list[tuple[str, nn.Module]]] = defaultdict(list)
+        alike: dict[object, list[tuple[str, nn.Module]]] = defaultdict(list)
         for name, child in submodules(module).items():
             if child is not None:
-                alike[id(child)].append((f"{path}.{name}".lstrip("."), child))
+                is_listed = isinstance(module, _CONTAINERS)
+                held = tuple(map(id, parameters_of(child))) if is_listed else ()
+                key = (type(child), held) if held else id(child)
+                alike[key].append((f"{path}.{name}".lstrip("."), child))
         for same in alike.values():
             names, child = [name for name, _ in same], same[0][1]
             if len(names) == 1:
                 continue
             used = [p for p in child.parameters() if context.is_used(id(p))]
             if used:
+                is_one = all(each is child for _, each in same)
+                are = "are one module, so they share"
+                if not is_one:
+                    are = "hold the same parameters, as after copy.copy(): they share"
                 message = (
-                    f"{list_some(names)} are one module, so they share "
+                    f"{list_some(names)} {are} "
                     f"{plural(len(used), 'parameter')}, and the gradient is the sum over all "
                     "uses. If each should learn its own, make a new module for each, or a "
                     "copy.deepcopy()."
@@ -235,6 +240,9 @@ def _last_of_padded(context: CheckContext) -> Iterator[Finding]:
         if plain_value(captured.nodes[node], "index") not in (-1, 2**64 - 1):
             continue
         (source,) = captured.graph.succ[node]
+        is_sorted_back = ops[source] == "IndexSelectBackward0"  # enforce_sorted=False
+        if is_sorted_back:
+            (source,) = captured.graph.succ[source]
         seen = captured.annotations.get(source)
         by = "" if seen is None else seen.forward or ""
         if not (by.endswith("pad_packed_sequence") or (seen is None and _packs(context, source))):

@@ -58,11 +58,37 @@ def zero_findings(context: CheckContext) -> Iterator[Finding]:
         severity: Severity = "info" if is_noted else "warning"
         start = ends[0] if waits else ends[0].upper()  # a name stays
         why = f"{context.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
+        why = _impossible_labels(context, block.node) or why
         yield _zero_finding(context, nodes, severity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.
     if found.rest and run is not None:
         severity = "warning" if all_zero else "info"
         yield from _measured(context, run, found.rest, severity, unknown=found.unknown)
+
+
+def _impossible_labels(context: CheckContext, node: int) -> str:
+    """Why `ctc_loss` gives zeros where no label sequence fits; empty where it does not."""
+    graph = context.captured.graph
+    if graph.nodes[node]["op"] != "WhereBackward0":
+        return ""
+    for child in graph.succ[node]:
+        if graph.nodes[child]["op"] != "CtcLossBackward0":
+            continue
+        saved = context.saved(child)
+        losses = saved.get("result0")
+        if losses is None or everywhere(losses, lambda part: part.isinf()) is not True:
+            continue
+        labels, frames = saved.get("target_lengths"), saved.get("input_lengths")
+        lengths = ""
+        if labels and frames:
+            lengths = f" (up to {max(labels)} labels in {max(frames)} frames)"
+        return (
+            f"ctc_loss(){context.at(child)} is infinite for all "
+            f"{plural(losses.numel(), 'sequence')}{lengths}, and "
+            "zero_infinity makes it zero. A sequence needs a frame for each label, and one more "
+            "between equal labels."
+        )
+    return ""
 
 
 def _outlook(

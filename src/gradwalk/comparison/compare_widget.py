@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 import traitlets
 
 from ..backward.recorded_pass import RecordedStep
 from ..backward.run_backward import IF_POSSIBLE
 from ..checks.finding import Finding
-from ..checks.run_checks import Limits
 from ..export.disk import bundle
 from ..graph.adjacency import attributes
 from ..graph.arguments import read_int
@@ -28,13 +26,14 @@ from ..schema.comparison import (
 )
 from ..schema.details import DetailsModel
 from ..schema.graph import GraphModel
-from ..sources.diagnose import judged, read_optimizers
+from ..sources.diagnose import judged
 from ..sources.graph_source import DiagnosisRequest, GraphSource, Snapshot
 from ..torch_api.modes import grad_mode_kept
-from ..types import CompareNames, Gradient, Graphs, RetainGraph, TensorNames
-from ..widget.controllers import Controller, State, Turn
+from ..types import CompareNames, Gradient, Graphs, RetainGraph
+from ..widget.controllers import Controller, Turn
 from ..widget.drawing import DrawingWidget
 from ..widget.graph_controllers import CursorController
+from ..widget.stage import State
 from ..widget.traits import TRAVELS, OfPass, OfTensors
 from .difference import compiled_model, difference, united_graph
 from .inputs import read_graphs
@@ -44,7 +43,7 @@ from .linked_passes import LinkedPasses
 MemberPlaces = dict[str, dict[int, int]]  # label -> node of that graph -> its place in ``members``
 
 
-class CompareWidget(DrawingWidget[LinkedPasses]):
+class CompareWidget(DrawingWidget[LinkedPasses, dict[str, list[Finding]]]):
     """Graphs side by side; `gradwalk.compare` makes it.
 
     A static graph among them is only looked at: no backward runs through it.
@@ -190,7 +189,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         given = graphs[0] if len(graphs) == 1 else graphs
         found = Names() if names is not None else caller_names(None, "compare", stacklevel)
         sources = read_graphs(given, names, found, self.constants)
-        with self._change(), self._lock:
+        with self._stage.change(), self._stage.lock:
             self._arrange(sources)
             self.set_trait("errors", None)
             self._columns = self._columns_of(sources)
@@ -202,7 +201,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         self._cursors.refuse_while_running(f"{how}()")
         members = self.members[self._read_place(node, how)]
         turned, errors = 0, []
-        with self._change(), self._lock:
+        with self._stage.change(), self._stage.lock:
             for source, own in zip(linked.sources.values(), members, strict=True):
                 if own is not None:
                     try:
@@ -217,8 +216,8 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _show_anew(self, linked: LinkedPasses, *, is_other: bool) -> None:
         """Show graphs that have been arranged."""
-        with self._as_it_is():
-            self._source = linked
+        with self._stage.as_it_is():
+            self._stage.source = linked
             self.selected = None
             self.cursor = 0  # where the new passes begin, too
             self.set_trait("_steps", [])
@@ -226,60 +225,15 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
                 self._follow(linked)
             else:
                 self._show_panes(linked)
-        self._mark(State.PASS_PENDING)
-        self._refresh()
+        self._stage.mark(State.PASS_PENDING)
+        self._stage.refresh()
 
-    def diagnose(
-        self,
-        *,
-        names: TensorNames | None = None,
-        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-        vanishing: float = 1e-4,
-        exploding: float = 1e4,
-        dead: float = 0.9,
-        largest: int = 5,
-        stacklevel: int = 1,
-    ) -> dict[str, list[Finding]]:
-        """Find common problems of the gradients of each graph.
-
-        Args:
-            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
-                None for no check of it.
-            vanishing (float, optional): Likewise. Default: ``1e-4``.
-            exploding (float, optional): Likewise. Default: ``1e4``.
-            dead (float, optional): Likewise. Default: ``0.9``.
-            largest (int, optional): Likewise. Default: ``5``.
-            stacklevel (int, optional): Likewise. Default: ``1``.
-
-        Returns:
-            The label of each graph, and its findings, the most severe first.
-
-        Raises:
-            TypeError: ``optimizer`` is not an optimizer.
-            ValueError: A threshold is out of range, the widget is closed, or a graph is static.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.zeros(3, requires_grad=True)
-            >>> widget = compare({"root": x.sqrt().sum(), "square": x.square().sum()})
-            >>> widget.backward()
-            >>> {label: [each.kind for each in found] for label, found in widget.diagnose().items()}
-            {'root': ['nan'], 'square': ['zero']}
-        """
+    def _diagnosed(self, request: DiagnosisRequest) -> dict[str, list[Finding]]:
         linked = self._open()
-        request = DiagnosisRequest(
-            caller_names(names, "diagnose", stacklevel),
-            Limits(vanishing, exploding, dead, largest),
-            names is not None,
-            read_optimizers(optimizer),
-        )
         return {label: judged(source, request) for label, source in linked.sources.items()}
 
     def _graphs_shown(self) -> dict[str, Snapshot]:
-        self._refresh()
+        self._stage.refresh()
         sources = self._open().sources
         best = next(iter(sources.values())).direction
         direction = best if self.direction == "auto" else self.direction
@@ -305,7 +259,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _follow(self, linked: LinkedPasses) -> None:
         for label, source in linked.sources.items():
-            source.follow(self._pass_ended, self._columns[label].begin)
+            source.follow(self._stage.pass_ended, self._columns[label].begin)
         self._show_panes(linked)
 
     def _show_panes(self, linked: LinkedPasses) -> None:
@@ -382,32 +336,10 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         asked = {"retain_graph": retain_graph, "create_graph": create_graph}
         self._run(linked, linked.running, gradient, **asked)
 
-    @grad_mode_kept
-    def run_to(self, node: int | str) -> None:
-        """Move to where a node has just run; runs the real backward if there was none yet.
-
-        Args:
-            node (int | str): Its place in ``members``, or the name of its tensor.
-
-        Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run.
-            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
-            Exception: What `backward` raises.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import compare
-            >>> x = torch.tensor(3.0, requires_grad=True)
-            >>> widget = compare({"square": x**2, "sine": x.sin()})
-            >>> widget.run_to("x")
-            >>> widget.cursor, x.grad
-            (3, tensor(6.))
-        """
+    def _run_to(self, node: int | str) -> None:
         place = self._read_place(node, "run_to")
         self._cursors.refuse_while_running("run_to()")
-        with self._change():
+        with self._stage.change():
             self._start()
             found = [number for number, step in enumerate(self._steps, 1) if step["node"] == place]
             if not found:
@@ -454,7 +386,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
 
     def _start(self) -> bool:
         linked = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         waiting = [label for label in linked.running if linked.sources[label].recorded is None]
         if waiting:
             self._run(linked, waiting, None)
@@ -470,7 +402,7 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
     def _show_passes(self, linked: LinkedPasses, is_other: bool) -> bool:  # noqa: ARG002
         news = linked.take_news()
         passes: list[PassModel] = [
-            self._parts.build(
+            self._stage.parts.build(
                 f"the pass of {label}",
                 functools.partial(_pass, linked, label, None if label in news else known),
                 known,
@@ -490,13 +422,13 @@ class CompareWidget(DrawingWidget[LinkedPasses]):
         place = self.selected
         members = [None] * len(linked.sources) if place is None else self.members[place]
         details: list[DetailsModel | None] = [
-            self._parts.build(
+            self._stage.parts.build(
                 f"the selected node of {label}", functools.partial(_details, source, node), None
             )
             for (label, source), node in zip(linked.sources.items(), members, strict=True)
         ]
         self.set_trait("details", details)
-        self.set_trait("table", self._parts.build("the table", self._table_now, self.table))
+        self.set_trait("table", self._stage.parts.build("the table", self._table_now, self.table))
 
     def _forget(self) -> None:
         self._columns.clear()

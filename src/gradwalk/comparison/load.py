@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..export.open_file import SavedFile, open_graphs
 from ..graph.arguments import MOST_NODES
+from ..hosts.progress import progress
 
 if TYPE_CHECKING:
     from ..widget.graph_widget import GraphWidget
@@ -58,7 +59,8 @@ def load(
         >>> load(save(x**2, Path(tempfile.mkdtemp()) / "run.gw"))
         GraphWidget(2 nodes, 1 edge, 1 leaf)
     """
-    graphs = open_graphs(path, rank, max_nodes)
+    with progress("load"):
+        graphs = open_graphs(path, rank, max_nodes)
     for opened in graphs.values():
         for sentence in opened.notes:
             warnings.warn(sentence, stacklevel=2)

@@ -18,7 +18,8 @@ from .causes import reason_of
 from .loss_graph import LossGraph, graph_of, read_loss
 from .reason import KINDS, Reason
 
-_PLACE = re.compile(r" at (\S*?[^\s/]:\d+|Cell In\[\d+\]:\d+|<[^<>\s]+>:\d+)\b")
+_LINE = r"(\S*?[^\s/]:\d+|Cell In\[\d+\]:\d+|<[^<>\s]+>:\d+)"
+_PLACE = re.compile(rf" at {_LINE}\b|(?::| is) {_LINE} \(`")
 
 
 class Explanation(str):
@@ -85,7 +86,7 @@ class Explanation(str):
 def place_in(sentence: str) -> str | None:
     """Return the first line of a program that a sentence names: "net.py:7"; None for none."""
     place = _PLACE.search(sentence)
-    return None if place is None else place[1]
+    return None if place is None else place[1] or place[2]
 
 
 def _restored(sentence: str, fields: dict[str, object]) -> Explanation:

@@ -15,10 +15,11 @@ from ..torch_api.nodes import leaf_tensor
 from ..torch_api.reading import PART, is_plain, overlap, version_of
 from ..tracing.annotations import unrecorded_sources
 from ..tracing.cuts import Cause, Cut, UnrecordedSource, alias_of
-from ..tracing.records import has_watched
+from ..tracing.records import has_watched, ran_with
+from .asked import Asked
 from .constants_and_cuts import at_line, lost_by, words_of
 from .loss_graph import LossGraph
-from .reason import Asked, Reason, operation
+from .reason import Reason
 
 
 @dataclass(frozen=True)
@@ -165,63 +166,66 @@ def _apart(leaf: torch.Tensor, tensor: torch.Tensor) -> float | None:
 _ADDED = "a term that is only added, such as a last bias, drops out of a derivative"
 
 
-def reason_outside(asked: Asked, graph: LossGraph) -> Reason:
+def reason_outside(asked: Asked) -> Reason:
     """Explain why a tensor that requires grad is not part of the graph of a loss."""
-    return _sure_reason(asked, graph) or _reason_left(asked, graph)
+    return _sure_reason(asked) or _reason_left(asked)
 
 
-def _sure_reason(asked: Asked, graph: LossGraph) -> Reason | None:
+def _sure_reason(asked: Asked) -> Reason | None:
     """Explain it by evidence about the tensor itself, the surest first."""
-    tensor, captured, within = asked.tensor, graph.captured, asked.within
-    taken, inner = graph.taken_as_constant(tensor), graph.inner_node_of(tensor)
-    if taken is not None and captured is not None:
-        return asked.reason("taken as constant", graph.name, op=operation(captured, taken))
+    graph, tensor, within = asked.graph, asked.tensor, asked.within
+    taken = graph.taken_as_constant(tensor)
+    if taken is not None:
+        return asked.reason("taken as constant", op=asked.operation(taken))
     if (found := cut_off(graph, tensor)) is not None:
         lost = about_cut_off(found, {id(tensor): within}, within)
-        return asked.reason("cut", graph.name, lost=lost)
+        return asked.reason("cut", lost=lost)
     if (alias := taken_alias(graph, tensor)) is not None:
         lost = f"{lost_by(alias_of(tensor, alias.where), within)}."
-        return asked.reason("cut", graph.name, lost=lost)
+        return asked.reason("cut", lost=lost)
     if tensor.is_leaf and own_part(tensor) is not None:
-        return asked.reason("sharded", graph.name)
-    if inner is not None and captured is not None:
-        return asked.reason("inner", graph.name, op=operation(captured, inner))
-    return _by_derivative(asked, graph) or _read_out(asked, graph)
+        return asked.reason("sharded")
+    if asked.inner is not None:
+        return asked.reason("inner", op=asked.operation(asked.inner))
+    return _by_derivative(asked) or _read_out(asked)
 
 
-def _reason_left(asked: Asked, graph: LossGraph) -> Reason:
-    tensor = asked.tensor
+def _reason_left(asked: Asked) -> Reason:
+    graph, tensor = asked.graph, asked.tensor
     if graph.is_leaf:
-        return asked.reason("leaf loss", graph.name)
+        return asked.reason("leaf loss")
     if graph.captured is None and graph.is_watched:
-        return asked.reason("no graph, watched", graph.name)
+        return asked.reason("no graph, watched")
     if graph.captured is None:
         where = " Run the forward pass under gradwalk.watch() to see where."
-        return asked.reason("no graph", graph.name, again="" if has_watched() else where)
+        return asked.reason("no graph", again="" if has_watched() else where)
     if not tensor.is_leaf and version_of(tensor):
-        return asked.reason("changed in place", graph.name)
+        return asked.reason("changed in place")
     if copied := about_copy(graph, tensor, asked.within):
-        return asked.reason("copied", graph.name, copied=copied)
+        return asked.reason("copied", copied=copied)
     if (use := graph.uses.get(id(tensor))) is not None:
-        return asked.reason("used elsewhere", graph.name, at=at_line(use.where, text=True))
-    return _unused(asked, graph)
+        return asked.reason("used elsewhere", at=at_line(use.where, text=True))
+    return _unused(asked)
 
 
-def _unused(asked: Asked, graph: LossGraph) -> Reason:
+def _unused(asked: Asked) -> Reason:
+    graph = asked.graph
     if not graph.is_watched:
         cause = "unwatched, derivative" if graph.holds_derivatives else "unwatched"
-        return asked.reason(cause, graph.name)
+        return asked.reason(cause)
+    if ran_with(asked.tensor):
+        return asked.reason("result unused")
     if graph.sees_all:  # all operations; an `if`, a deepcopy() or a Parameter(...) is none
-        return asked.reason("unused", graph.name)
+        return asked.reason("unused")
     unseen = ""
     if graph.unseen_leaf is not None and graph.captured is not None:
         leaf = described(graph.captured.graph, graph.unseen_leaf)
         unseen = f", such as how {leaf} was made"
-    return asked.reason("unknown", graph.name, unseen=unseen)
+    return asked.reason("unknown", unseen=unseen)
 
 
-def _by_derivative(asked: Asked, graph: LossGraph) -> Reason | None:
-    use = graph.uses.get(id(asked.tensor))
+def _by_derivative(asked: Asked) -> Reason | None:
+    use = asked.graph.uses.get(id(asked.tensor))
     if use is None or use.derivatives is None:
         return None
     reasons = [_ADDED] if asked.tensor.dim() < 2 else []
@@ -232,10 +236,11 @@ def _by_derivative(asked: Asked, graph: LossGraph) -> Reason | None:
         )
     why = ", and ".join(reasons) or "it drops out when the derivative is taken"
     at, derivative = at_line(use.where, text=True), at_line(use.derivatives.where)
-    return asked.reason("derivative", graph.name, at=at, derivative=derivative, reason=why)
+    return asked.reason("derivative", at=at, derivative=derivative, reason=why)
 
 
-def _read_out(asked: Asked, graph: LossGraph) -> Reason | None:
+def _read_out(asked: Asked) -> Reason | None:
+    graph = asked.graph
     readings = graph.readings_of(asked.tensor)
     if not readings or (graph.captured is not None and not graph.is_watched):
         return None
@@ -243,11 +248,11 @@ def _read_out(asked: Asked, graph: LossGraph) -> Reason | None:
     if last.how == "checkpoint":
         waits = graph.captured is not None and any(r.is_reentrant for r in graph.captured.regions)
         cause = "checkpoint, waiting" if waits else "checkpoint"
-        return asked.reason(cause, graph.name, at=at_line(last.where, text=True))
+        return asked.reason(cause, at=at_line(last.where, text=True))
     if last.how == "function":
-        return asked.reason("function", graph.name, at=at_line(last.where, text=True))
+        return asked.reason("function", at=at_line(last.where, text=True))
     others = len(readings) - 1
     more = f" and at {plural(others, 'more line')}" if others else ""
     what = "a NumPy array" if last.how == "numpy" else "Python numbers"
     at = at_line(last.where, text=True)
-    return asked.reason("read out", graph.name, what=what, at=at, more=more)
+    return asked.reason("read out", what=what, at=at, more=more)

@@ -1,4 +1,4 @@
-"""Sentences about recorded passes: their effect on a ``.grad``, and why one stopped."""
+"""Sentences about passes that stopped, or that cannot run: why, and what to do."""
 
 from __future__ import annotations
 
@@ -7,82 +7,14 @@ from collections.abc import Collection
 import torch
 
 from ..backward.failures import failed_node
-from ..backward.kept_gradients import KeptGradient
-from ..backward.leaf_grads import GradTimeline, Moment
 from ..backward.recorded_run import RecordedRun
 from ..graph.labels import described
 from ..torch_api.nodes import donates_buffers, keeps_tensors
-from ..torch_api.reading import everywhere, version_of, why_unreadable
+from ..torch_api.reading import version_of
 from ..torch_api.saved_tensors import is_freed, read_saved
 from ..tracing.annotate import Annotated
 from ..tracing.annotations import Annotation
 from .constants_and_cuts import at_line
-
-
-def effect_on(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> str:
-    """Classify a ``.grad`` that is set by what a recorded pass did to it.
-
-    Returns a cause: "recorded" (the gradient of this pass), "accumulated" (added to an earlier
-    one), "changed" (since the pass), "differs" (from the gradient of a pass that was only watched),
-    "unread" (not comparable), "not by pass", "before step", or "stopped, set". ``node``: the node
-    that accumulates into the tensor or made it; None if the graph has none.
-    """
-    timeline = timeline_of(run, tensor)
-    if timeline is None:
-        return "stopped, set" if run.state == "stopped" else _watched_effect(run, node, tensor)
-    if run.state == "stopped":
-        return "stopped, set"
-    if len(timeline.moments) == 1:
-        return "not by pass"
-    if not timeline.is_untouched(closely=True):
-        return "changed"
-    if timeline.now == 0:
-        return "before step"
-    return "recorded" if _is_empty(timeline.moments[0]) else "accumulated"
-
-
-def timeline_of(run: RecordedRun, tensor: torch.Tensor) -> GradTimeline | None:
-    """Find the history of a tensor's ``.grad`` in a pass that gradwalk ran."""
-    if run.grads is None:
-        return None
-    return run.grads.of_tensor(tensor)
-
-
-def arrived(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> KeptGradient | None:
-    """Return the gradient that a recorded pass computed for a tensor."""
-    step = run.steps.get(-1 if node is None else node)
-    if step is None:
-        return None
-    number = 0 if tensor.is_leaf else tensor.output_nr
-    return step.grad_outputs[number] if number < len(step.grad_outputs) else None
-
-
-def _watched_effect(run: RecordedRun, node: int | None, tensor: torch.Tensor) -> str:
-    kept = arrived(run, node, tensor)
-    if kept is None:
-        return "not by pass"
-    grad, came = tensor.grad, kept.tensor
-    if came is None:
-        return "changed" if kept.changed else "unread"
-    if grad is None or why_unreadable(grad) is not None or why_unreadable(came) is not None:
-        return "unread"
-    try:
-        if came.is_sparse and grad.is_sparse:
-            came, grad = came.coalesce(), grad.coalesce()
-            if not torch.equal(came.indices(), grad.indices()):
-                return "differs"
-            came, grad = came.values(), grad.values()
-        return "recorded" if torch.equal(came, grad) else "differs"
-    except RuntimeError:  # sparse, on the meta device, ...
-        return "unread"
-
-
-def _is_empty(before: Moment) -> bool:
-    """Whether a ``.grad`` was None or zero before the pass."""
-    held = before.norm if before.values is None else before.values
-    if before.grad is None or held is None:
-        return before.grad is None
-    return everywhere(held, lambda part: part == 0) is True
 
 
 def freed_part(captured: Annotated) -> tuple[int, int] | None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import torch
 
 from ..tracing.annotate import Annotated
 from .constants_and_cuts import at_line
@@ -112,6 +111,8 @@ _CAUSES: dict[str, dict[str, str]] = {
         "gradwalk.watch() to see more.",
         "unused": "{W} is not part of the graph of {loss}: watch() saw no path from {w} to "
         "{loss}. Use it in the forward pass, or start backward from a tensor computed from it.",
+        "result unused": "{W} is not part of the graph of {loss}, although its module ran: {loss} "
+        "does not use the result. Add the result to {loss}.",
         "no graph": "{Loss} does not require grad, so no gradient flows from it to {w}. It was "
         "computed under torch.no_grad(), from detached tensors, integers or plain numbers, or "
         "from nothing that requires grad.{again}",
@@ -210,7 +211,7 @@ _CAUSES: dict[str, dict[str, str]] = {
         "loss, a hook or the program set it.",
     },
 }
-"""By kind: each cause, and a sentence in which `Asked.reason` fills the names."""
+"""By kind: each cause, and a sentence in which `filled` puts the names."""
 
 _KIND_OF = {cause: kind for kind, causes in _CAUSES.items() for cause in causes}
 
@@ -225,35 +226,23 @@ class Reason:
     cause: str = ""  # one of `_CAUSES`
 
 
-@dataclass(frozen=True)
-class Asked:
-    """The tensor that was asked about, and its name."""
-
-    tensor: torch.Tensor  # the tensor
-    name: str | None  # its name in the user's program; None if unknown
-
-    @property
-    def within(self) -> str:
-        """Its name within a sentence."""
-        return self.name or "it"
-
-    def reason(self, cause: str, loss: str = "the loss", **words: str) -> Reason:
-        """Fill in the sentence of a cause."""
-        kind, name = _KIND_OF[cause], self.name
-        names = {
-            "W": name or "This tensor",
-            "w": self.within,
-            "it": self.within,
-            "Grad": f"{name}.grad" if name else "The .grad of this tensor",
-            "grad": f"{name}.grad" if name else "its .grad",
-            "requires_grad": f"{name}.requires_grad" if name else "requires_grad",
-            "requires_grad_": f"{name}.requires_grad_()" if name else "requires_grad_()",
-            "retain_grad": f"{name}.retain_grad()" if name else "retain_grad() on it",
-            "loss": loss,
-            "Loss": "The loss" if loss == "the loss" else loss,
-            "code": "loss" if loss == "the loss" else loss,
-        }
-        return Reason(kind, _CAUSES[kind][cause].format_map(names | words), cause=cause)
+def filled(cause: str, name: str | None, loss: str, words: Mapping[str, str]) -> Reason:
+    """Fill in the sentence of a cause, about a tensor of a name and a loss."""
+    kind, within = _KIND_OF[cause], name or "it"
+    names = {
+        "W": name or "This tensor",
+        "w": within,
+        "it": within,
+        "Grad": f"{name}.grad" if name else "The .grad of this tensor",
+        "grad": f"{name}.grad" if name else "its .grad",
+        "requires_grad": f"{name}.requires_grad" if name else "requires_grad",
+        "requires_grad_": f"{name}.requires_grad_()" if name else "requires_grad_()",
+        "retain_grad": f"{name}.retain_grad()" if name else "retain_grad() on it",
+        "loss": loss,
+        "Loss": "The loss" if loss == "the loss" else loss,
+        "code": "loss" if loss == "the loss" else loss,
+    }
+    return Reason(kind, _CAUSES[kind][cause].format_map({**names, **words}), cause=cause)
 
 
 def operation(captured: Annotated, node: int) -> str:

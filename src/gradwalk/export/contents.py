@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from ..checks.finding import finding_models
 from ..graph.adjacency import collector_paused
+from ..hosts.progress import progress
 from ..schema.columns import encode
 from ..schema.details import DetailsModel, FunctionModel, SourceModel, StageModel
 from ..schema.file_format import FORMAT, VERSION, SavedGraphModel
@@ -74,10 +75,16 @@ MOST_AT_EVERY_CURSOR = 500
 MOST_DETAILED = 2_000  # most nodes whose details are saved, counted from the outputs
 
 
-def packed_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> bytes:
+def packed_graph(
+    shown: Snapshot,
+    source: bool = True,
+    most: int = MOST_DETAILED,
+    prepare: Callable[[SavedGraphModel], SavedGraphModel] | None = None,
+) -> bytes:
     """Encode `saved_graph` as the bytes of a file; ``most``: most nodes with details."""
     with collector_paused():
-        return encode(saved_graph(shown, source, most), shared="details")
+        saved = saved_graph(shown, source, most)
+        return encode(saved if prepare is None else prepare(saved), shared="details")
 
 
 def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED) -> SavedGraphModel:
@@ -123,15 +130,18 @@ def saved_graph(shown: Snapshot, source: bool = True, most: int = MOST_DETAILED)
 def _details(source: GraphSource, nodes: int, every: bool) -> list[list[StageModel]]:
     """Return, per node, its details at the start, then each change with its cursor."""
     details = source.details_reader()
-    if every:
-        end = len(source.steps)
-        is_over = source.cursor == end
-        return [
-            _stages(details, node, source.changes(node), end if is_over else None)
-            for node in range(nodes)
-        ]
-    now = (cast(dict[str, Any], details(node, None)) for node in range(nodes))
-    return [[{"from_step": 0, "fields": fields}] for fields in now]
+    end = len(source.steps)
+    last = end if source.cursor == end else None
+
+    def stages(node: int) -> list[StageModel]:
+        if every:
+            return _stages(details, node, source.changes(node), last)
+        return [{"from_step": 0, "fields": cast(dict[str, Any], details(node, None))}]
+
+    found: list[list[StageModel]] = []
+    with progress("details of nodes", lambda: len(found), nodes):
+        found.extend(map(stages, range(nodes)))  # it grows with each
+    return found
 
 
 def _stages(

@@ -6,12 +6,15 @@ import base64
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from ..english import plural
+from ..plugins import Hook
+from ..schema.file_format import SavedGraphModel
 from ..schema.json_values import well_formed
-from ..sources.graph_source import Snapshot
+from ..sources.graph_source import GraphSource, Snapshot
 from .contents import packed_graph
 from .disk import bundle, write_file
 from .text import text_tree
@@ -55,7 +58,7 @@ _PAGE = """<!doctype html>
 <noscript><p>This page draws the graph where scripts are allowed.</p><pre>{text}</pre></noscript>
 </main>
 <script type="text/plain" id="gradwalk-model">{model}</script>
-{script}
+{data}{script}
 </body>
 </html>
 """
@@ -75,7 +78,25 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 )
 
 
-def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = None) -> str:
+class PageParts(NamedTuple):
+    """The parts that a feature adds to a page."""
+
+    name: str  # of the script in place of "page.js", and of a style sheet
+    data: Mapping[str, str]  # texts for the script, by the id of their element; without "<"
+    prepare: Callable[[SavedGraphModel], SavedGraphModel]  # changes what the page shows
+
+
+LIVE: Hook[Callable[[GraphSource, str | None], PageParts]] = Hook()
+"""Makes the page of a graph one that computes; the text is what its quiz asks."""
+
+
+def page(
+    shown: Snapshot,
+    title: str | None,
+    source: bool,
+    shared: str | None = None,
+    parts: PageParts | None = None,
+) -> str:
     """Return an interactive page; ``shared``: the file of `shared_script`, None to include it."""
     graph = shown.source.graph
     nodes, edges = len(graph), graph.number_of_edges()
@@ -83,9 +104,10 @@ def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = 
     kind = "Static" if graph.graph.get("static") else "Autograd"
     style, policy, script = _STYLE, _SHARED_POLICY, f'<script src="{shared}"></script>'
     if shared is None:
-        text = bundle("page.js")
+        text = bundle("page.js" if parts is None else f"{parts.name}.js")
+        added = "" if parts is None else bundle(f"{parts.name}.css")
         style, policy, script = (
-            bundle("widget.css") + style,
+            bundle("widget.css") + added + style,
             _policy(text),
             f"<script>{text}</script>",
         )
@@ -94,7 +116,13 @@ def page(shown: Snapshot, title: str | None, source: bool, shared: str | None = 
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
         text=html.escape(text_tree(graph, _MOST_LINES, shown.source.model)),
-        model=base64.b64encode(packed_graph(shown, source)).decode("ascii"),
+        model=base64.b64encode(
+            packed_graph(shown, source, prepare=None if parts is None else parts.prepare)
+        ).decode("ascii"),
+        data="".join(
+            f'<script type="application/json" id="{name}">{text}</script>\n'
+            for name, text in ({} if parts is None else parts.data).items()
+        ),
         script=script,
     )
 

@@ -21,10 +21,17 @@ from ..lazily import nx
 from ..schema.graph import GraphModel
 from ..schema.graph_json import graph_to_data
 from ..schema.json_values import escaped, well_formed
-from ..sources.graph_source import HasGraphs, Snapshot
+from ..sources.graph_source import GraphSource, HasGraphs, Snapshot
 from . import svg_engine as still
 from .disk import read_path, write_file
-from .html import page, page_of_several, shared_script, write_shared_script
+from .html import (
+    LIVE,
+    PageParts,
+    page,
+    page_of_several,
+    shared_script,
+    write_shared_script,
+)
 from .plain_dot import dot_text
 
 Theme = Literal["light", "dark", "auto"]
@@ -240,6 +247,8 @@ def to_html(
     title: str | None = None,
     source: bool = True,
     assets: Literal["inline"] = "inline",
+    live: bool = False,
+    quiz: str | None = None,
 ) -> str: ...
 @overload
 def to_html(
@@ -249,6 +258,8 @@ def to_html(
     title: str | None = None,
     source: bool = True,
     assets: Assets = "inline",
+    live: bool = False,
+    quiz: str | None = None,
 ) -> Path: ...
 def to_html(
     self: ShowsGraphs,
@@ -257,6 +268,8 @@ def to_html(
     title: str | None = None,
     source: bool = True,
     assets: Assets = "inline",
+    live: bool = False,
+    quiz: str | None = None,
 ) -> str | Path:
     """Write what is shown as an interactive HTML file that works offline.
 
@@ -268,6 +281,12 @@ def to_html(
     A bare page has no heading and no margin, and answers with its height in px, again when it
     changes: ``{ gradwalk: { height: 480 } }``.
 
+    A live page computes: the reader changes the numbers of leaves and constants, and values and
+    gradients follow, without Python. It runs the calls that `gradwalk.watch` saw, forward and
+    backward, with torch's rounding; `gradwalk.interact` makes such pages of functions. A program
+    with a call that the page cannot compute is refused. In the page ``window.gradwalk.set("w",
+    [2])`` and ``window.gradwalk.values()`` do the same for scripts.
+
     Args:
         path (str | os.PathLike[str], optional): The file to write; None for no file.
         title (str, optional): The title of the page; None for the size of the graph.
@@ -276,13 +295,18 @@ def to_html(
         assets (Assets, optional): "inline" for one file with everything in it; "shared" for a
             small page beside one script of 0.4 MB, which all pages of a folder share and the
             first one writes. Default: ``"inline"``.
+        live (bool, optional): Whether the page computes the numbers again. It needs a loss that was
+            computed under `gradwalk.watch`. Backward runs if no pass was recorded; every ``.grad``
+            is as before then. Default: ``False``.
+        quiz (str, optional): The quantity that a live page asks for and marks: "grad" or "value";
+            None for no quiz.
 
     Returns:
         The text of the file; with a path, the path.
 
     Raises:
-        ValueError: ``assets`` is neither, or is "shared" without a path; or the widget is
-            closed.
+        ValueError: ``assets`` is neither, or is "shared" without a path; the widget is closed; or
+            a live page cannot compute this program, and why.
         OSError: The file cannot be written.
 
     Example::
@@ -300,8 +324,17 @@ def to_html(
             "to_html() was given assets='shared' and no path, but the shared script is written "
             "beside the page. Give a path, such as 'pages/graph.html'."
         )
+    if quiz is not None and not live:
+        raise ValueError(f"to_html() was given quiz={quiz!r} without live=True. Give both.")
+    if live and assets == "shared":
+        raise ValueError(
+            "A live page has its script in it. Leave assets='shared' or live=True out."
+        )
     to = None if path is None else read_path(path, "to_html")
     shared = shared_script()[0] if assets == "shared" else None
+    if live:
+        text = live_page(self, title, source, quiz)
+        return text if to is None else write_file(to, text, "to_html")
     shown = self._graphs_shown()
     if len(shown) > 1:
         text = page_of_several(shown, title, source, shared)
@@ -313,6 +346,71 @@ def to_html(
     if shared is not None:
         write_shared_script(to.parent)
     return write_file(path, text, "to_html")
+
+
+def embed(
+    self: ShowsGraphs,
+    *,
+    live: bool = False,
+    quiz: str | None = None,
+    title: str | None = None,
+    height: int = 560,
+) -> str:
+    """Return the interactive page as a fragment of HTML, for a site, a book or slides.
+
+    The fragment is one ``<iframe>`` with the whole page in it. It loads nothing.
+
+    Args:
+        live (bool, optional): Whether the page computes. Default: ``False``.
+        quiz (str, optional): The quantity that a live page asks for: "grad" or "value"; None for
+            no quiz.
+        title (str, optional): The title of the page; None for the size of the graph.
+        height (int, optional): The height of the frame in px. Default: ``560``.
+
+    Returns:
+        The HTML of the frame.
+
+    Raises:
+        ValueError: The widget is closed, or a live page cannot compute this program.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).embed()[:7]
+        '<iframe'
+    """
+    text = to_html(self, title=title, live=live, quiz=quiz)
+    named = html.escape(well_formed(title or "Autograd graph"))
+    return (
+        f'<iframe title="{named}" style="width:100%;height:{int(height)}px;border:0" '
+        f'srcdoc="{html.escape(text)}"></iframe>'
+    )
+
+
+def live_page(
+    self: ShowsGraphs,
+    title: str | None,
+    source: bool,
+    quiz: str | None = None,
+    make: Callable[[GraphSource, str | None], PageParts] | None = None,
+) -> str:
+    """Return a page that computes; ``make``: how, by default from what `watch` saw."""
+    making = make or LIVE.first()
+    start, reset = getattr(self, "_start", None), getattr(self, "reset", None)
+    started = bool(start()) if start is not None else False
+    try:
+        shown = self._graphs_shown()
+        if len(shown) > 1 or making is None:
+            raise ValueError(
+                f"A live page shows one graph, and this has {len(shown)}. Write a page of each."
+            )
+        (only,) = shown.values()
+        return page(only, title, source, None, making(only.source, quiz))
+    finally:
+        if started and reset is not None:
+            reset()
 
 
 @_to_file

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import operator
+import re
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..english import nearest
 from ..lazily import nx
+from .labels import without_backward
 
 MOST_NODES = 200_000  # the most nodes that are drawn by default
 
@@ -39,29 +42,48 @@ def read_most(max_nodes: Any) -> int | None:
     return count
 
 
-def find_node(graph: nx.MultiDiGraph, node: int | str) -> int:
-    """Return a node by its id or by the name of its tensor."""
+def find_node(graph: nx.MultiDiGraph, node: int | str, *, more: Iterable[str] = ()) -> int:
+    """Return a node by its id, or by a name that a picture or a finding shows.
+
+    ``more`` are other names that the caller takes, for the error.
+
+    In this order: the name of its tensor; "node 3", also after other words; the end of a name that
+    no other has, "fc2.weight"; an operation that no other node has, "MulBackward0" or "Mul".
+    """
     total = len(graph)
-    if isinstance(node, str):
-        found: list[int] = [i for i, name in graph.nodes(data="name") if name == node]
+    if not isinstance(node, str):
+        instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
+        return read_id(node, "A node was given as ", total, instead)
+    for fits in _READINGS:
+        found: list[int] = [i for i, data in graph.nodes(data=True) if fits(node, i, data)]
         if len(found) == 1:
             return found[0]
         if found:
             ids = ", ".join(map(str, found[:8])) + (", ..." if len(found) > 8 else "")
             raise ValueError(f"{len(found)} nodes have the name {node!r}: {ids}. Give an id.")
-        names = [name for _, name in graph.nodes(data="name") if name]
-        if not names:
-            raise ValueError(
-                f"No node is called {node!r}: no tensor of this graph has a name. Give an id "
-                f"from 0 to {total - 1}, or names, as in names={{'w': w}}, where the graph is read."
-            )
-        near = nearest(node, names)
+    names = [name for _, name in graph.nodes(data="name") if name]
+    if not names:
         raise ValueError(
-            f"No node is called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
-            f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
+            f"No node is called {node!r}: no tensor of this graph has a name. Give an id "
+            f"from 0 to {total - 1}, or names, as in names={{'w': w}}, where the graph is read."
         )
-    instead = f"Give its id, 0 to {total - 1}, or the name of its tensor."
-    return read_id(node, "A node was given as ", total, instead)
+    near = nearest(node, [*names, *more])
+    raise ValueError(
+        f"No node is called {node!r} in this graph. {f'{near} ' if near else ''}Give the "
+        f"name of a tensor as the widget shows it, or an id from 0 to {total - 1}."
+    )
+
+
+def _is_numbered(text: str, node: int, _: dict[str, Any]) -> bool:
+    return re.search(rf"(^|\()node {node}\)?$", text) is not None
+
+
+_READINGS: tuple[Callable[[str, int, dict[str, Any]], bool], ...] = (
+    lambda text, _, data: data["name"] == text,
+    _is_numbered,
+    lambda text, _, data: str(data["name"] or "").endswith(f".{text}"),
+    lambda text, _, data: text in (data["op"], without_backward(data["op"])),
+)
 
 
 def read_id(node: Any, given: str, total: int, instead: str) -> int:

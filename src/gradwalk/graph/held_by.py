@@ -6,6 +6,7 @@ Only what is already there is read: no property, no ``__getattr__`` and no user'
 from __future__ import annotations
 
 import contextlib
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from types import FunctionType, GetSetDescriptorType, ModuleType
 from typing import Any
@@ -32,7 +33,7 @@ def items_in(name: str, value: Any) -> Iterator[Place]:
     """Yield the items of a list, a tuple or a dict, and their places."""
     if type(value) in (list, tuple) and len(value) <= _MOST_ITEMS:
         yield from ((f"{name}[{i}]", item) for i, item in enumerate(value))
-    elif type(value) is dict and len(value) <= _MOST_ITEMS:
+    elif type(value) in (dict, OrderedDict) and len(value) <= _MOST_ITEMS:
         for key, item in list(value.items()):
             # The repr of a key may raise, and the repr of a tensor is slow.
             with contextlib.suppress(Exception):

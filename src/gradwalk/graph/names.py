@@ -81,6 +81,7 @@ def innermost(paths: set[str]) -> str:
 _HISTORY = re.compile(r"_+|_\d+|_i+\d*|_[dio]h|In|Out")
 _LEFT_OVER = frozenset({"p", "param", "parameter"})  # by `for p in model.parameters()`
 
+_MOST_ALIASES = 4
 _STACKLEVEL = "Give 1 for the variables of the caller, 2 for the variables of the caller's caller."
 
 
@@ -108,6 +109,9 @@ class Names:
     parameters: dict[str, dict[int, str]] = field(default_factory=dict)
     # ``id`` of a parameter with several names in one module -> these names.
     tied: dict[int, list[str]] = field(default_factory=dict)
+    # ``id`` of a leaf or a module -> its further names, where variables, attributes and items of
+    # containers hold it.
+    aliases: dict[int, list[str]] = field(default_factory=dict)
     # ``id`` of a tensor that FSDP2 gathered -> the tensor while it lives, and its sharded
     # parameter.
     sharded: dict[int, tuple[weakref.ref[torch.Tensor], Sharded]] = field(default_factory=dict)
@@ -161,6 +165,8 @@ class Names:
                 key = id(tensor)
                 if key not in self.known:
                     self.known[key] = name, weakref.ref(tensor)
+                elif len(aliases := self.aliases.setdefault(key, [])) < _MOST_ALIASES:
+                    aliases.append(name)
                 if tensor.requires_grad:
                     self.leaves.setdefault(key, name)
                 return
@@ -258,6 +264,8 @@ def _add_places(found: Names, groups: Sequence[Sequence[Place]]) -> None:
                 found.add(place, tensor)
         own = [each for each in of_group if not parts.get(id(each[1]))]
         later += [each for each in of_group if parts.get(id(each[1]))]
+        for place, module in of_group:
+            found.aliases.setdefault(id(module), []).append(place)
         for place, module in shortest_first(own):
             with contextlib.suppress(Exception):
                 _add_module(found, place, module, is_part=id(module) in parts)

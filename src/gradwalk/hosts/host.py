@@ -13,6 +13,9 @@ _made: list[weakref.ref[Any]] = []
 """The created widgets, used only where the host does not name its cells."""
 
 
+ProgressWriter = Callable[["str | None", "float | None"], None]
+
+
 class Host:
     """A plain Python program, or a notebook that needs nothing special.
 
@@ -31,6 +34,22 @@ class Host:
     def as_written(self, name: str) -> str:
         """Return a variable's name as the user's code has it."""
         return name
+
+    def progress_writer(self) -> ProgressWriter | None:
+        """Return a function that shows a line and a share of 1, and ends with None; None in a pipe.
+
+        This one writes to a terminal.
+        """
+        stream = sys.stderr
+        if stream is None or not stream.isatty():
+            return None
+
+        def write(text: str | None, share: float | None) -> None:
+            of = "" if share is None else f" ({share:.0%})"
+            stream.write("\r\033[K" + ("" if text is None else text + of))
+            stream.flush()
+
+        return write
 
     def after_each_cell(self, method: Callable[[], None]) -> Callable[[], None]:  # noqa: ARG002
         """Call a bound method, held weakly, after every cell; return a function that stops it."""

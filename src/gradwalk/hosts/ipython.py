@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import sys
 import warnings
@@ -10,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType, SimpleNamespace
 from typing import Any
 
-from .host import Host
+from .host import Host, ProgressWriter
 
 _SHELL = "IPython.core.interactiveshell"  # its `run_code` runs each statement of a cell
 
@@ -58,6 +59,26 @@ class IPython(Host):
     def variables(self) -> dict[str, Any]:
         names: dict[str, Any] = self._shell.user_ns
         return names
+
+    def progress_writer(self) -> ProgressWriter | None:
+        if not hasattr(self._shell, "kernel"):
+            return super().progress_writer()
+        if not runs_cell():
+            return None
+        from IPython import display  # noqa: PLC0415  only a notebook has it
+
+        untyped: Any = display
+        shown: list[Any] = []
+
+        def write(text: str | None, share: float | None) -> None:
+            value = "" if share is None else f' value="{share:.4f}"'
+            bar = "" if text is None else f"<progress{value}></progress> {html.escape(text)}"
+            if shown:
+                shown[0].update(untyped.HTML(bar))
+            else:
+                shown.append(untyped.display(untyped.HTML(bar), display_id=True))
+
+        return write
 
     def after_each_cell(self, method: Callable[[], None]) -> Callable[[], None]:
         reference, events = weakref.WeakMethod(method), self._shell.events

@@ -9,7 +9,7 @@ from lightning.pytorch import Callback
 from ..features.follow.callback import Follows
 
 
-class GradwalkCallback(Follows, Callback):  # type: ignore[misc]
+class GradwalkCallback(Follows, Callback):
     """Look at the training of a ``lightning.Trainer``, and name what goes wrong.
 
     Pass it in ``callbacks=``. Findings are printed on standard error when they are made; after the

@@ -15,7 +15,7 @@ from .validate import check, check_version, fill_in
 from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 18
+VERSION = 19
 """The version of the file format. Raise it with every change of the fields.
 
 A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A
@@ -23,8 +23,7 @@ missing field is None where its type allows None, else an empty list or False. A
 another type has no default: raise OLDEST_VERSION with it. A newer file is refused.
 """
 
-OLDEST_VERSION = 10
-_RENAMED = 12  # the version that gave some fields other names
+OLDEST_VERSION = 18
 
 MOST_BYTES = 256 * 2**20
 """The most bytes of text in a file: a small hostile file can unpack to gigabytes."""
@@ -221,8 +220,6 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
             f"{name!r} is not a graph that gradwalk saved. Give a file that gradwalk.save() wrote."
         )
     check_version(value.get("version"), OLDEST_VERSION, VERSION, repr(name))
-    if value["version"] < _RENAMED:
-        _rename(value)
     try:
         check(value, SavedGraphModel, "the file", _sizes(value.get("graph")))
         _check_graph(value["graph"], value["network"])
@@ -232,19 +229,6 @@ def unpack(data: bytes, name: str, max_nodes: int | None = None) -> SavedGraphMo
             f"{name!r} is damaged: {error}. Copy the file again, or save the graph again."
         ) from None
     return value  # type: ignore[return-value]
-
-
-def _rename(saved: dict[str, Any]) -> None:
-    """Give a file of an older version the names of version 12."""
-    waiting: list[Any] = [saved]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, dict) and "input_nr" in value:
-            value["arg_nr"] = value.pop("input_nr")
-        if isinstance(value, dict) and value.keys() == FindingModel.__annotations__.keys():
-            value["kind"] = str(value["kind"]).replace(" a rank", " rank").replace(" ", "-")
-        inner = value.values() if isinstance(value, dict) else value
-        waiting += [each for each in inner if isinstance(each, (dict, list))]
 
 
 def _sizes(graph: Any) -> dict[str, int]:

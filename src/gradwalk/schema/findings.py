@@ -45,6 +45,13 @@ FindingKind = Literal[
     "scaled",
     "padding",
     "dominated",
+    "mixed-rows",
+    "shared-memory",
+    "alike",
+    "step",
+    "counting",
+    "recomputed",
+    "unused-result",
     "unused-on-rank",
     "not-reduced",
     "drifted",
@@ -68,6 +75,10 @@ class FindingModel(TypedDict):
     message: str
     """Whole sentences, with the numbers."""
     numbers: list[NumberModel]
+    module: str | None
+    """The path of the module it is about. User text. Files before version 19 lack it."""
+    line: str | None
+    """Such as "train.py:12"."""
 
 
 class NumberModel(TypedDict):

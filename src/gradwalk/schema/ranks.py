@@ -10,7 +10,7 @@ from .validate import check, check_version
 from .values import Count, JsonNumber
 
 RANK_VERSION = 6
-OLDEST_RANK_VERSION = 4  # as in `gradwalk.schema.file_format`
+OLDEST_RANK_VERSION = 6  # as in `gradwalk.schema.file_format`
 
 _END = b"gwrank1\n"
 _LENGTH = 8  # bytes of the length before the end mark

@@ -17,6 +17,7 @@ from .details import DetailsModel
 from .findings import FindingModel, MemoryModel
 from .graph import DtypesModel, GraphModel, OverlayModel
 from .updates import (
+    BoxModel,
     CheckedModel,
     DifferenceModel,
     NumberInputModel,
@@ -61,6 +62,8 @@ class LiveTraits(TypedDict, total=False):
     """The current values of the nodes; None when ``model`` has them."""
     _openable: list[NodeId] | None
     """Nodes that can be opened and closed."""
+    _box: BoxModel | None
+    """The module that the program has selected; None for a node or nothing."""
     _inner: list[Count]
     """A cursor, and the number of completed calls inside the open node that ran at it; 0 when its
     whole step is complete. It applies to that cursor only. Either side sets it."""

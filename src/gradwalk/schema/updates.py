@@ -7,6 +7,15 @@ from typing import Literal, TypedDict
 from .values import AutogradNodeId, Count, JsonNumber
 
 
+class BoxModel(TypedDict):
+    """The module that the program has selected."""
+
+    path: str
+    """Its namespace."""
+    number: Count
+    """Grows with each selection, so that the same one again is a change."""
+
+
 class CheckedModel(TypedDict):
     """The result of `check` for the node of a custom Function."""
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from types import FunctionType
@@ -42,7 +42,7 @@ def _is_frame(kind: type) -> Callable[[Any], bool]:
 @capability(
     "torch._C._autograd._top_saved_tensors_default_hooks", otherwise=lambda _: None, lost=_PARTS
 )
-def _top_hooks(top: Any) -> Callable[[bool], tuple[Any, Any] | None]:
+def saving_hooks(top: Any) -> Callable[[bool], tuple[Any, Any] | None]:
     """Return the innermost hooks for saved tensors, which pack and unpack, or None."""
     unpack: Any = functools.partial(id)
     with torch.autograd.graph.saved_tensors_hooks(id, unpack):
@@ -59,6 +59,11 @@ class CheckpointedPart:
     frame: Frame | None  # its frame; None for a reentrant part, which is one node
     nodes: set[int]  # indices of the nodes known to be created in it, and not in a part within it
     around: int | None = None  # the index of the enclosing part; None without one
+
+
+def may_have_parts(classes: Iterable[type]) -> bool:
+    """Return whether nodes of some classes can show a checkpointed part."""
+    return any(keeps_tensors(cls) or _may_be_reentrant(cls) for cls in classes)
 
 
 def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[CheckpointedPart]:
@@ -99,7 +104,7 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[C
 
 def frame_here() -> Frame | None:
     """Return the frame of the innermost checkpointed part whose forward pass this thread runs."""
-    top = _top_hooks(True)
+    top = saving_hooks(True)
     frame = _frame_in(top[1]) if top is not None else None
     return None if frame is None else weakref.ref(frame)
 
@@ -189,6 +194,13 @@ def has_policy(frame: Any) -> bool:
     """Whether selective checkpointing chooses tensors to keep."""
     context = _variable(frame, "recompute_context")
     return context is not None and type(context).__name__ != "nullcontext"
+
+
+def keeps_random_state(part: Any) -> bool | None:
+    """Whether a part, by its frame or its reentrant node, draws the same numbers again."""
+    found = getattr(part, "preserve_rng_state", None)
+    found = _variable(part, "preserve_rng_state") if found is None else found
+    return found if isinstance(found, bool) else None
 
 
 def _variable(frame: Any, name: str) -> Any | None:

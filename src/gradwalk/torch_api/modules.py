@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -42,3 +43,42 @@ def own_buffers(read: Any) -> Callable[[nn.Module], dict[str, torch.Tensor | Non
     if read(module)["running_mean"] is not module.running_mean:
         raise ValueError("torch gives other buffers.")
     return cast("Callable[[nn.Module], dict[str, torch.Tensor | None]]", read)
+
+
+def stand_in(
+    module: nn.Module,
+    parameter: Callable[[torch.Tensor], torch.Tensor],
+    buffer: Callable[[torch.Tensor], torch.Tensor],
+) -> Callable[[], None]:
+    """Replace a module's own parameters and buffers; return what puts its state back.
+
+    Attributes that its forward sets, and lists of parameters, as an RNN has, are put back as well.
+    """
+    own = vars(module)
+    before = dict(own)
+    for name, value in before.items():
+        if name == "_parameters":
+            own[name] = {k: None if each is None else parameter(each) for k, each in value.items()}
+        elif name == "_buffers":
+            own[name] = {k: None if each is None else buffer(each) for k, each in value.items()}
+        elif type(value) is list and any(isinstance(each, nn.Parameter) for each in value):
+            own[name] = [parameter(x) if isinstance(x, nn.Parameter) else x for x in value]
+
+    def put_back() -> None:
+        own.clear()
+        own.update(before)
+
+    return put_back
+
+
+def uncompiled(module: nn.Module) -> nn.Module:
+    """Return the module that ``torch.compile`` was given, else the module itself."""
+    found = vars(module).get("_modules", {}).get("_orig_mod")
+    return found if found is not None else module
+
+
+def parameters_of(module: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters of a module; none if torch cannot walk it, as one without a hash."""
+    with contextlib.suppress(Exception):
+        return list(module.parameters())
+    return []

@@ -12,15 +12,16 @@ from dataclasses import dataclass, fields
 
 from ..graph.capture import Capture
 from ..graph.names import Names
+from ..graph.names import below as joined
 from ..lazily import nx
-from ..torch_api.checkpoints import parts_in
+from ..torch_api.checkpoints import may_have_parts, parts_in
 from .annotations import Annotation, annotations_in
 from .checkpoint_regions import Region, find_regions, innermost
 from .constant_operands import inferred_operands, watched_operands
-from .double_backward import Derivative, derivatives_in
+from .double_backward import Derivative, derivatives_in, has_derivatives
 from .extra_nodes import Extra, with_extras
 from .module_roots import ModuleRoots
-from .records import records_in
+from .records import has_records, records_in
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,15 @@ class Annotated(Capture):
         """The id of the first extra node."""
         return len(self.nodes) + self.calls
 
+    def module_of(self, node: int) -> str | None:
+        """The path of the module that ran a node, with its variable; None if nobody watched it."""
+        seen = self.annotations.get(node)
+        if seen is None:
+            return None
+        if seen.module is None or seen.module.startswith("("):
+            return seen.module or ""
+        return joined(self.module_roots.variable, seen.module)
+
     def extra(self, node: int) -> Extra:
         """Return the extra node with an id."""
         return self.extras[node - self.first_extra]
@@ -76,6 +86,53 @@ def watched(captured: Capture) -> dict[int, Annotation]:
     return annotations_in(captured, records_in(captured))
 
 
+class _Draft:
+    """The annotations of a captured graph, as far as the passes have come."""
+
+    def __init__(self, captured: Capture, names: Names, *, infer: bool, look: bool) -> None:
+        self.captured, self.names, self.infer, self.look = captured, names, infer, look
+        self.roots = ModuleRoots((), names)
+        self.annotations: dict[int, Annotation] = {}
+        self.regions: list[Region] = []
+        self.drawing, self.extras = captured.described, list[Extra]()
+        self.derivatives: list[Derivative] = []
+
+
+def _note_calls(draft: _Draft) -> None:
+    seen = watched(draft.captured)
+    draft.roots = ModuleRoots(seen.values(), draft.names)
+    draft.annotations = {node: draft.roots.qualified(each) for node, each in seen.items()}
+
+
+def _note_regions(draft: _Draft) -> None:
+    captured, annotations = draft.captured, draft.annotations
+    parts = parts_in(captured.nodes, {node: each.frame for node, each in annotations.items()})
+    draft.regions = find_regions(captured, parts, annotations)
+    for node, number in innermost(draft.regions).items():
+        captured.attributes[node]["checkpoint"] = number
+
+
+def _add_operands(draft: _Draft) -> None:
+    captured, names, annotations = draft.captured, draft.names, draft.annotations
+    operands = list(watched_operands(annotations))
+    if draft.infer:
+        operands += inferred_operands(captured, names, annotations)
+    draft.drawing, draft.extras = with_extras(captured, names, annotations, operands)
+
+
+def _note_derivatives(draft: _Draft) -> None:
+    draft.derivatives = derivatives_in(draft.captured, draft.names)
+
+
+PASSES: list[tuple[Callable[[_Draft], object], Callable[[_Draft], None]]] = [
+    (lambda draft: draft.look and has_records(), _note_calls),
+    (lambda draft: draft.annotations or may_have_parts(draft.captured.by_class), _note_regions),
+    (lambda draft: draft.annotations or draft.infer, _add_operands),
+    (lambda _: has_derivatives(), _note_derivatives),
+]
+"""The passes in their order, each after the condition without which it adds nothing."""
+
+
 def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True) -> Annotated:
     """Add to a captured graph what `watch` recorded, and on request what can be inferred.
 
@@ -83,25 +140,16 @@ def annotate(captured: Capture, names: Names, *, infer: bool, look: bool = True)
     ``inplace``, every edge's ``kind``, and nodes of the kinds "constant", "cut" and "outside" at
     the end. If nothing was watched and nothing is to be inferred, ``drawn`` is ``graph`` itself.
     """
-    seen = watched(captured) if look else {}
-    roots = ModuleRoots(seen.values(), names)
-    annotations = {node: roots.qualified(annotation) for node, annotation in seen.items()}
-    parts = parts_in(captured.nodes, {node: each.frame for node, each in annotations.items()})
-    regions = find_regions(captured, parts, annotations)
-    for node, number in innermost(regions).items():
-        captured.attributes[node]["checkpoint"] = number
-    drawing, extras = captured.described, list[Extra]()
-    if annotations or infer:
-        operands = list(watched_operands(annotations))
-        if infer:
-            operands += inferred_operands(captured, names, annotations)
-        drawing, extras = with_extras(captured, names, annotations, operands)
+    draft = _Draft(captured, names, infer=infer, look=look)
+    for needs, run in PASSES:
+        if needs(draft):
+            run(draft)
     return Annotated(
         **{field.name: getattr(captured, field.name) for field in fields(Capture)},
-        drawing=drawing,
-        annotations=annotations,
-        extras=extras,
-        module_roots=roots,
-        regions=regions,
-        derivatives=derivatives_in(captured, names),
+        drawing=draft.drawing,
+        annotations=draft.annotations,
+        extras=draft.extras,
+        module_roots=draft.roots,
+        regions=draft.regions,
+        derivatives=draft.derivatives,
     )

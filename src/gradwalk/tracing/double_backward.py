@@ -207,11 +207,14 @@ def pairs(derivatives: Iterable[Derivative]) -> Iterator[tuple[int, int]]:
     return ((found.node, of) for found in derivatives for of in found.of)
 
 
+def has_derivatives() -> bool:
+    """Whether `watch` saw a derivative of which a node lives."""
+    return any(call.numbers for call in list(_known))
+
+
 def derivatives_in(captured: Capture, names: Names) -> list[Derivative]:
     """Return the outputs of a graph that `watch` saw computed as derivatives."""
     numbers = {number for call in list(_known) for number in call.numbers}
-    if not numbers:
-        return []
     marked: list[tuple[int, _Mark]] = []
     for node, data in captured.attributes.items():
         if data["kind"] == "op" and data["sequence_nr"] in numbers:

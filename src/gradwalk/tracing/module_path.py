@@ -69,6 +69,11 @@ class TensorRef:
         parameter = own_parameters(found).get(self._name)
         return parameter if id(parameter) == self.key else None
 
+    @property
+    def is_owned(self) -> bool:
+        """Whether it refers to a place in a module."""
+        return self._name is not None
+
     def resolve_through(self, owned: TensorRef) -> None:
         """Replace the weak reference by the parameter's place in its module."""
         if owned() is self():
@@ -85,10 +90,16 @@ class TensorRef:
         return self.key
 
 
+ModuleRan = tuple[weakref.ref[nn.Module], tuple[int, ...]]
+"""A module that ran, and the ``id`` of its own parameters then."""
+
+
 class ModuleStack:
     """The running modules of one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, ran: dict[int, ModuleRan] | None = None) -> None:
+        """``ran``: gets each module that runs."""
+        self._ran: dict[int, ModuleRan] = {} if ran is None else ran
         self.current: ModuleCall | None = None  # the innermost running module's
         self._running: list[tuple[nn.Module, ModuleCall]] = []
         self._names: dict[int, list[str]] | None = None
@@ -101,6 +112,10 @@ class ModuleStack:
 
     def enter(self, module: nn.Module) -> None:
         """Record that a module's forward starts."""
+        if id(module) not in self._ran:
+            # functional_call() may have put other tensors in the place of its parameters.
+            held = tuple(map(id, own_parameters(module).values()))
+            self._ran[id(module)] = weakref.ref(module), held
         if self.current is None:
             self._root, self._names = module, None
             self._unsearched[id(module)] = weakref.ref(module)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ..graph.names import Names
 from ..graph.names import below as joined
 from .annotations import Annotation
 from .module_path import ModuleCall
-
-if TYPE_CHECKING:
-    pass
 
 
 class ModuleRoots:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import torch
 
 from . import weak_id_dict
+from .call_log import READS
 from .cuts import Origin
 from .double_backward import differentiates
 
@@ -36,7 +37,7 @@ TO_PYTHON = frozenset(
     {"item", "tolist", "numpy", "__array__", "__float__", "__int__", "__index__", "__complex__"}
 )
 SET_GRAD = frozenset({"_set_grad_enabled", "set_grad_enabled"})
-_OF_INTEREST = SET_GRAD | COLLECTIVES | TO_PYTHON  # also calls that give no tensor
+_OF_INTEREST = SET_GRAD | COLLECTIVES | TO_PYTHON | READS  # also calls that give no tensor
 PLAIN_RESULTS = frozenset({bool, int, str, type(None), torch.Size, torch.dtype, torch.device})
 """Types of results without tensors, as ``x.dim()`` and ``x.shape`` give."""
 _NO_CHANGE = frozenset({"__init__", "__int__", "__index__", "__invert__", "__iter__"})
@@ -78,6 +79,13 @@ class CallKind(NamedTuple):
     differentiates: bool  # whether it computes derivatives
     # Whether nothing is recorded of a call that has no keywords and gives no tensor.
     only_asks: bool
+    runs_backward: bool
+    # Whether it changes an operand only if it returns that, and computes no derivatives.
+    is_plain: bool
+    draws: bool  # whether it draws random numbers
+
+
+_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 
 @functools.lru_cache(1024)
@@ -97,7 +105,10 @@ def call_kind(function: Any) -> CallKind:
         may_change=changes,
         takes_numbers=calculates or name == "__setitem__",
         differentiates=differentiates(function),
+        runs_backward=function in _BACKWARD,
+        is_plain=not (changes_first or scales_rows or differentiates(function)),
         only_asks=not (changes or differentiates(function) or name in _OF_INTEREST),
+        draws=name in _RANDOM or name in _MORE_RANDOM,
     )
 
 
@@ -113,7 +124,7 @@ def depends_on_values(name: str) -> bool:
     return name == "new_tensor" or not name.startswith("new_")
 
 
-_NEVER_OPERANDS = frozenset({int, bool, str, torch.dtype, torch.device, type(None)})
+NEVER_OPERANDS = frozenset({int, bool, str, torch.dtype, torch.device, type(None)})
 
 
 def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Operand]:
@@ -125,7 +136,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
             position, value = place
             if isinstance(value, torch.Tensor):
                 found.append(place)
-            elif type(value) in _NEVER_OPERANDS:
+            elif type(value) in NEVER_OPERANDS:
                 continue
             elif type(value) in (list, tuple):
                 if len(value) <= _MOST_ITEMS:
@@ -136,7 +147,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
                     ]
                     if value and type(value[0]) is list:
                         found += [(position, n) for n in numbers_in(value, _MOST_NESTED)]
-            elif not isinstance(value, tuple(_NEVER_OPERANDS)):
+            elif not isinstance(value, tuple(NEVER_OPERANDS)):
                 found.append(place)
     return found
 
@@ -239,6 +250,20 @@ def tensors_of(result: Any) -> list[torch.Tensor]:
 
 
 _RANDOM = frozenset({"bernoulli", "bernoulli_", "dropout", "rand", "rand_like", "uniform_"})
+_MORE_RANDOM = frozenset(
+    {"alpha_dropout", "dropout1d", "dropout2d", "dropout3d", "feature_alpha_dropout"}
+    | {
+        "gumbel_softmax",
+        "multinomial",
+        "normal",
+        "normal_",
+        "poisson",
+        "rand_int_like",
+        "randint_like",
+    }
+    | {"randn_like", "random_", "rrelu", "scaled_dot_product_attention", "exponential_"}
+    | {"multi_head_attention_forward"}
+)
 
 
 def is_random(name: str) -> bool:
@@ -281,6 +306,11 @@ class ReadOut:
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so the id stays theirs
         self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether Python numbers were read out."""
+        return bool(self._numbers)
 
     def note(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
         """Record an array or the latest Python numbers that hold a tensor's values."""

@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
-from torch.compiler import is_compiling
+from torch import Tensor, nn
+from torch.compiler import is_compiling, is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.modes import (
+    dispatch_modes,
+    function_modes,
     is_tracing,
-    is_watched,
     pop_mode,
     push_mode,
     top_mode,
@@ -29,15 +30,22 @@ from ..torch_api.watching import can_watch
 from . import failed_call
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
-
-_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
+from .steps import StepHooks
 
 # In eval mode they use other kernels, with other rounding, unless a mode is active.
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 
+_new: Any = tuple.__new__  # the constructor of a NamedTuple is a function in Python
 _NO_KEYWORDS: Mapping[str, Any] = {}
-_PLAIN = (torch.Tensor,)  # the types of a call that no subclass of tensors overrides
+_PLAIN = (Tensor,)  # the types of a call that no subclass of tensors overrides
+
+
+def _only(result: Any) -> Tensor | None:
+    """Return the one plain tensor that a call gave, perhaps beside None, if it needs grad."""
+    if type(result) is tuple and len(result) == 2 and result[1] is None:
+        result = result[0]  # an attention without its weights
+    return result if type(result) is Tensor and result.requires_grad else None
 
 
 class _Watcher(TorchFunctionMode):
@@ -58,25 +66,30 @@ class _Watcher(TorchFunctionMode):
     ) -> Any:
         """Call ``func`` unchanged, and record the call."""
         # The compiler and the tracer must see only the call itself.
-        if is_compiling() or is_tracing():
+        if is_dynamo_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
-        start = next_sequence_nr()
-        if func in _BACKWARD:
+        kind, start = call_kind(func), next_sequence_nr()
+        random = torch.get_rng_state() if kind.draws else None
+        if kind.runs_backward:
             with self.session.around_backward(args):
                 result = func(*args, **(kwargs or {}))
         else:
             result = func(*args, **kwargs) if kwargs else func(*args)
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
-            if type(result) in PLAIN_RESULTS and not kwargs and call_kind(func).only_asks:
+            if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
                 return result
             end, caller = next_sequence_nr(), sys._getframe(1)
-            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller)
-            if (not types or types == _PLAIN) and not is_watched():
-                self.session.record_call(call, result)
-            else:
+            call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
+            if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
+                session, only = self.session, None
+                if kind.is_plain and start < end:
+                    only = _only(result)
+                if only is None or not session.record_only(call, kind, result, only):
+                    session.record_call(call, kind, result)
+            elif not is_compiling():
                 with without_overrides(), unseen():
-                    self.session.record_call(call, result)
+                    self.session.record_call(call, kind, result)
         except Exception:
             pass
         return result
@@ -113,7 +126,8 @@ def watch() -> Iterator[None]:
 
     A backward pass that the program starts in the block from a loss that lives on is recorded, as
     far as it is cheap: gradients up to 16 MiB and statistics of the others, for 20,000 nodes of one
-    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it.
+    block. `gradwalk.diagnose` and a later ``GraphWidget(loss)`` show it. Of some steps of the
+    optimizers a few numbers of each parameter are noted, which `gradwalk.diagnose` compares.
 
     Functions compiled by ``torch.compile`` or TorchScript are not entered.
 
@@ -150,6 +164,11 @@ def watch() -> Iterator[None]:
             watcher.session.finish()
 
 
+def is_watching() -> bool:
+    """Whether a block of `watch` runs in this thread."""
+    return getattr(_local, "watcher", None) is not None
+
+
 @contextmanager
 def _noting_failure() -> Iterator[None]:
     failed_call.keep(None)
@@ -168,6 +187,7 @@ def _install_hooks() -> None:
         _watching += 1
         if _watching == 1:
             _hooks.switch_on()
+            _step_hooks.switch_on()
 
 
 def _remove_hooks() -> None:
@@ -176,6 +196,7 @@ def _remove_hooks() -> None:
         _watching -= 1
         if not _watching:
             _hooks.switch_off()
+            _step_hooks.switch_off()
 
 
 # The compiler must see no more of the hooks than the first question.
@@ -187,13 +208,14 @@ def _before(module: nn.Module, inputs: Any) -> None:
 
 
 def _after(module: nn.Module, _: Any, __: Any) -> None:
-    if not is_compiling() and (watcher := getattr(_local, "watcher", None)) is not None:
+    if not is_dynamo_compiling() and (watcher := getattr(_local, "watcher", None)) is not None:
         watcher.modules.leave(module)
         if watcher.paused_by is module:
             watcher.resume()
 
 
 _hooks = ModuleHooks(_before, _after)
+_step_hooks = StepHooks(lambda: getattr(_local, "watcher", None) is not None)
 
 
 def _may_fuse(module: nn.Module, inputs: Any) -> bool:

@@ -2,36 +2,20 @@
 
 from __future__ import annotations
 
-import enum
 import weakref
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from ..sources.graph_source import GraphSource
+from .stage import Stage
 
-_W = TypeVar("_W")
 
+class _Staged(Protocol):
+    _stage: Stage[Any]
+
+
+_W = TypeVar("_W", bound=_Staged)
 
 Turn = Literal["expand", "collapse"]
-
-
-class WidgetSource(Protocol):
-    """The contents of a widget: a graph, or several with their passes linked."""
-
-    @property
-    def fault(self) -> str | None: ...  # noqa: D102
-    @property
-    def cursor(self) -> int: ...  # noqa: D102
-    def seek(self, cursor: int) -> None: ...  # noqa: D102
-    def close(self) -> None: ...  # noqa: D102
-
-
-class State(enum.IntEnum):
-    """The changes that the picture does not show yet. Each value includes the ones before it."""
-
-    CLEAN = 0
-    DETAILS_PENDING = 1
-    PASS_PENDING = 2
-    GRAPH_PENDING = 3
 
 
 class Controller(Generic[_W]):
@@ -39,8 +23,12 @@ class Controller(Generic[_W]):
 
     name = ""  # what `GraphWidget` finds it by, if it asks for it
 
+    stage: Stage[GraphSource]
+    """The graph that is shown, and how the picture comes up to date."""
+
     def __init__(self, widget: _W) -> None:
         self._widget = weakref.ref(widget)
+        self.stage = widget._stage
 
     @property
     def widget(self) -> _W:

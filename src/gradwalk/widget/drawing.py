@@ -1,45 +1,42 @@
 """`DrawingWidget`: a widget that brings its picture up to date when somebody looks.
 
-`DrawingWidget._refresh` is the only method that draws. These call it:
-
-- a trait, when it is read (see `gradwalk.widget.traits`);
-- the event loop, when the program rests, and IPython, when a cell has ended;
-- the end of a backward pass, where somebody observes a trait or no event loop runs;
-- a controller, after a change that it has made.
+Its `Stage` has the graph, and draws; the widget has the traits, and the channel to the browser.
 """
 
 from __future__ import annotations
 
 import functools
-import threading
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 import anywidget
+import torch
 import traitlets
 from IPython.display import display
 
+from ..checks.run_checks import Limits
 from ..explain import describe_node as why
 from ..export import pictures
-from ..graph.guarded import Guarded, could_not
-from ..hosts.event_loop import IdleCallback, MainThread, is_heard
+from ..graph.names import caller_names
+from ..hosts.event_loop import MainThread, is_heard
 from ..hosts.this_host import this_host
 from ..lazily import nx
 from ..schema.json_values import well_formed
-from ..sources.graph_source import Snapshot
+from ..sources.diagnose import read_optimizers
+from ..sources.graph_source import DiagnosisRequest, Snapshot
 from ..torch_api.compiled import refuse_while_compiling
-from ..torch_api.modes import grad_mode_kept, unseen
-from .controllers import Controller, State, Turn, WidgetSource
+from ..torch_api.modes import grad_mode_kept
+from ..types import TensorNames
+from .controllers import Controller, Turn
+from .stage import Stage, WidgetSource
 from .traits import Constants, Cursor, Direction, OwnNames, reacts
 
 _T = TypeVar("_T", bound=WidgetSource)
+_F = TypeVar("_F")  # what `diagnose` returns
 
-_STATE_LOCK = threading.RLock()  # passes end in any thread; held for one assignment
 
-
-class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
+class DrawingWidget(anywidget.AnyWidget, Generic[_T, _F], metaclass=OwnNames):
     """A picture with a cursor over backward. Base of `GraphWidget` and `CompareWidget`.
 
     A subclass has the traits ``details`` and ``_steps``, and the methods that are abstract here.
@@ -57,24 +54,30 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     _made_as: tuple[str, str]
     """The word for its contents, and an example call: "graph", "GraphWidget(loss)"."""
 
-    # A widget may be closed before `_begin`.
-    _lock = threading.RLock()
-    _source: _T | None = None  # None before `_begin` and after `close`
-    _state = State.CLEAN
+    _stage: Stage[_T]
     _controllers: Sequence[Controller[Any]] = ()
     _cursors: Any  # the CursorController among them
-    _notice: str | None = None  # an error that `_say` shows
     _lists_own_names = False  # set on a whole class: see `OwnNames`
-    _is_observed = False  # whether the user has observed a trait
 
     to_svg, to_png, to_pdf = pictures.to_svg, pictures.to_png, pictures.to_pdf
     to_html, to_json, to_dot = pictures.to_html, pictures.to_json, pictures.to_dot
+    embed = pictures.embed
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make a widget that shows nothing yet."""
         if args or kwargs:  # traitlets fails with them under Dynamo
             refuse_while_compiling(cls.__name__)
         return super().__new__(cls, *args, **kwargs)
+
+    def setup_instance(self, *args: Any, **kwargs: Any) -> None:
+        """Begin with the stage (for traitlets): a user's class may observe traits from the start.
+
+        Args:
+            *args: As traitlets gives them.
+            **kwargs: Likewise.
+        """
+        self._stage = Stage(self)
+        super().setup_instance(*args, **kwargs)
 
     def _begin(self, source: _T, **shown: Any) -> None:
         """Show something: open the channel to the browser.
@@ -83,14 +86,10 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         event loop runs and somebody listens, it follows at once. ``shown``: traits that the browser
         starts with, and may change.
         """
-        self._lock = threading.RLock()  # never held while the user's code runs
-        self._is_refreshing = False
-        self._changes = 0  # how many `_change` blocks are open
-        self._parts = Guarded()
+        stage = self._stage
         self._stop_cells: Callable[[], None] = lambda: None
-        self._idle = IdleCallback(self._show_when_idle)
         self._controllers = self._make_controllers()
-        self._source = source
+        stage.source = source
         try:
             self._follow(source)
             super().__init__(**shown)
@@ -99,9 +98,9 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
             raise
         self._main_thread = MainThread()
         self.on_msg(self._on_message)
-        self._stop_cells = this_host().after_each_cell(self._refresh)
-        if self._is_stale and not self._idle.ask() and is_heard(self.comm):
-            self._refresh()
+        self._stop_cells = this_host().after_each_cell(stage.refresh)
+        if stage.is_stale and not stage.idle.ask() and is_heard(self.comm):
+            stage.refresh()
         for replaced in this_host().replaced_by(self):
             replaced.close()
 
@@ -125,8 +124,9 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """Do nothing: a widget that is not closed lives until Python ends, when parts are gone."""
 
     def _let_go(self) -> None:
-        with self._lock:
-            source, self._source = self._source, None
+        stage = self._stage
+        with stage.lock:
+            source, stage.source = stage.source, None
             if source is not None:  # else closed before
                 source.close()
                 self._stop_cells()
@@ -135,125 +135,14 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
                 self._forget()
                 self.set_trait("selected", None)
 
-    # ---- What is drawn, and when
-
     @property
-    def _is_stale(self) -> bool:
-        """Whether a pass or a graph is not in the picture yet."""
-        return self._state >= State.PASS_PENDING
-
-    def _mark(self, state: State) -> None:
-        """Note what the picture does not show yet."""
-        with _STATE_LOCK:
-            self._state = max(self._state, state)
-
-    def _take_state(self) -> State:
-        with _STATE_LOCK:
-            taken, self._state = self._state, State.CLEAN
-        return taken
-
-    @grad_mode_kept
-    def _refresh(self, describe: bool = True) -> None:
-        """Bring the picture up to date, and send what has changed as one message.
-
-        1. Another graph, where one is pending.
-        2. New backward passes and steps.
-        3. The details of the selected node: after 1 or 2, or on request. Within a `_change` block
-           they wait for its end.
-        4. The fault, if any.
-
-        Args:
-            describe: Whether to describe what is selected although nothing is pending, because the
-                program may have changed tensors.
-        """
-        if self._source is None or self._is_refreshing:
-            return
-        with self._lock:
-            source = self._source
-            if source is None or self._is_refreshing or self._is_between_passes():
-                return
-            self._is_refreshing, pending = True, self._take_state()
-            try:
-                with self.hold_sync(), unseen():
-                    if pending is State.GRAPH_PENDING:
-                        self._show_graph(source)
-                    is_new = self._show_passes(source, pending is State.GRAPH_PENDING)
-                    if is_new or describe or pending >= State.DETAILS_PENDING:
-                        if self._changes:
-                            self._mark(State.DETAILS_PENDING)
-                        else:
-                            self._describe(source)
-                            fault = self._notice or source.fault or self._parts.first
-                            self.set_trait("_fault", fault)
-            except BaseException:
-                self._mark(max(pending, State.PASS_PENDING))
-                raise
-            finally:
-                self._is_refreshing = False
-
-    def _pass_ended(self) -> None:
-        """Show a pass of the program: when the program rests, or at once if somebody observes.
-
-        A trait that is read and the end of a cell show it, too. Without an event loop it is sent at
-        once, unless nobody listens.
-        """
-        self._mark(State.PASS_PENDING)
-        if self._is_observed or (not self._idle.ask() and is_heard(self.comm)):
-            self._refresh()
-
-    def _show_when_idle(self) -> None:
-        """The program rests: show what is pending."""
-        try:
-            if self._is_stale:
-                self._refresh()
-        except Exception as error:  # nobody could catch it
-            self.set_trait("_fault", could_not("the backward pass", error))
-
-    def _say(self, sentence: str | None) -> None:
-        """Show an error in the picture, until the next one or another graph."""
-        self._notice = sentence
-        self.set_trait("_fault", sentence)
-
-    @contextmanager
-    def _change(self) -> Iterator[None]:
-        """Within it several things change: they are described and sent once, at its end."""
-        with self.hold_sync():
-            with self._lock:
-                self._changes += 1
-            try:
-                yield
-            finally:
-                with self._lock:
-                    self._changes -= 1
-                if self._state is State.DETAILS_PENDING:
-                    self._refresh(describe=False)
-
-    @contextmanager
-    def _as_it_is(self) -> Iterator[None]:
-        """Within it reading a trait refreshes nothing: what is sent stays as it is."""
-        with self._lock:
-            before, self._is_refreshing = self._is_refreshing, True
-            try:
-                yield
-            finally:
-                self._is_refreshing = before
+    def _source(self) -> _T | None:
+        """The contents of the widget; None before `_begin` and after `close`."""
+        return self._stage.source
 
     def _open(self) -> _T:
         """Return what is shown; raise ValueError once the widget is closed."""
-        self._refuse_closed()
-        if self._is_stale:
-            self._refresh(describe=False)
-        assert self._source is not None
-        return self._source
-
-    def _refuse_closed(self) -> None:
-        """Raise ValueError once the widget is closed."""
-        if self._source is None:
-            of, example = self._made_as
-            raise ValueError(
-                f"This {type(self).__name__} is closed and has let go of its {of}. Make a new one, "
-                f"for example {example}."
-            )
+        return self._stage.open()
 
     def __repr__(self) -> str:
         if self._source is None:
@@ -332,7 +221,87 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         """
         self._cursors.reset()
 
+    @grad_mode_kept
+    def run_to(self, node: int | str) -> None:
+        """Move to where a node has just run; runs the real backward if there was none yet.
+
+        Args:
+            node (int | str): Its id, in a comparison its place in ``members``; or the name of its
+                tensor.
+
+        Raises:
+            TypeError: ``node`` is neither.
+            ValueError: No node is called so, several are, or it did not run in this pass.
+            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
+            Exception: What `backward` raises.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.run_to("x")
+            >>> x.grad
+            tensor(6.)
+        """
+        self._run_to(node)
+
     # ---- The graph
+
+    def diagnose(
+        self,
+        *,
+        names: TensorNames | None = None,
+        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
+        vanishing: float = 1e-4,
+        exploding: float = 1e4,
+        dead: float = 0.9,
+        largest: int = 5,
+        stacklevel: int = 1,
+    ) -> _F:
+        """Find common problems of gradients. A `GraphWidget` lists them under the picture, too.
+
+        Args:
+            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
+            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
+                None for no check of it.
+            vanishing (float, optional): Likewise. Default: ``1e-4``.
+            exploding (float, optional): Likewise. Default: ``1e4``.
+            dead (float, optional): Likewise. Default: ``0.9``.
+            largest (int, optional): Likewise. Default: ``5``.
+            stacklevel (int, optional): Likewise. Default: ``1``.
+
+        Returns:
+            The findings, the most severe first. A comparison returns a dict: the label of each
+            graph, and its findings.
+
+        Raises:
+            TypeError: ``optimizer`` is not an optimizer, or a threshold is not a number.
+            ValueError: A threshold is out of range, the widget is closed, or a graph is static.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget, compare
+            >>> x = torch.zeros(3, requires_grad=True)
+            >>> widget = GraphWidget(x.sqrt().sum())
+            >>> widget.backward()
+            >>> [finding.kind for finding in widget.diagnose()]
+            ['nan']
+            >>> y = torch.zeros(3, requires_grad=True)
+            >>> both = compare({"root": y.sqrt().sum(), "square": y.square().sum()})
+            >>> both.backward()
+            >>> {label: [each.kind for each in found] for label, found in both.diagnose().items()}
+            {'root': ['nan'], 'square': ['zero']}
+        """
+        request = DiagnosisRequest(
+            caller_names(names, "diagnose", stacklevel),
+            Limits(vanishing, exploding, dead, largest),
+            names is not None,
+            read_optimizers(optimizer),
+        )
+        return self._diagnosed(request)
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -434,7 +403,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     @reacts("selected")
     @grad_mode_kept
     def _on_selected(self, _: Any) -> None:
-        self._refresh()
+        self._stage.refresh()
 
     def _validated(self, trait: str, value: Any) -> Any:
         for controller in self._controllers:
@@ -466,14 +435,14 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
 
     def open(self) -> None:
         """Open the channel to the browser (for ipywidgets), before anything is drawn."""
-        with self._as_it_is():
+        with self._stage.as_it_is():
             super().open()
 
     @property
     def model_id(self) -> str | None:
         """The widget's id in the browser (for ipywidgets), which is read to show it."""
-        if self._is_stale:
-            self._refresh(describe=False)
+        if self._stage.is_stale:
+            self._stage.refresh(describe=False)
         return None if self.comm is None else str(self.comm.comm_id)
 
     def get_state(
@@ -487,8 +456,8 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
             key: A name or several; None for all.
             drop_defaults: Ignored: a page without a kernel does not know the defaults.
         """
-        self._refresh()  # once, not at each trait that is read: they go together
-        with self._as_it_is():
+        self._stage.refresh()  # once, not at each trait that is read: they go together
+        with self._stage.as_it_is():
             # Names are whatever users chose, and messages are UTF-8.
             state: dict[str, Any] = well_formed(super().get_state(key))
             return state
@@ -500,8 +469,8 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
             key: A name or several; None for all.
         """
         if key is None:
-            self._refresh()
-        with self._as_it_is():
+            self._stage.refresh()
+        with self._stage.as_it_is():
             super().send_state(key)
 
     def observe(self, handler: Any, names: Any = traitlets.All, type: Any = "change") -> None:  # noqa: A002
@@ -518,7 +487,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
         # What ipywidgets declares is about its channel. Our own reactions use `reacts`.
         declared_by = getattr(handler, "this_class", None)
         if declared_by is None or not issubclass(DrawingWidget, declared_by):
-            self._is_observed = True
+            self._stage.is_observed = True
 
     @traitlets.default("_anywidget_id")
     def _class_id(self) -> str:
@@ -565,6 +534,14 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T], metaclass=OwnNames):
     @abstractmethod
     def _networkx(self, source: _T) -> nx.MultiDiGraph:
         """Return a copy of the graph."""
+
+    @abstractmethod
+    def _diagnosed(self, request: DiagnosisRequest) -> _F:
+        """Return the findings of each graph."""
+
+    @abstractmethod
+    def _run_to(self, node: int | str) -> None:
+        """Move to where a node has just run."""
 
     def _turn(self, node: int | str, how: Turn) -> None:
         """Open or close a node."""

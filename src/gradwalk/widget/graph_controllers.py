@@ -14,17 +14,17 @@ from ..explain import describe_node as why
 from ..graph.adjacency import collector_paused
 from ..graph.arguments import find_node, read_int
 from ..graph.names import caller_names
-from ..hosts.event_loop import is_heard
 from ..schema.graph_json import dtypes_model
 from ..schema.updates import UpdateModel
 from ..sources.diagnose import judged
 from ..sources.graph_source import DiagnosisRequest, GraphSource, are_small
 from ..torch_api.capability import lost_sentences
 from ..torch_api.modes import unseen
-from .controllers import Controller, State, Turn
+from .controllers import Controller, Turn
 from .drawing import DrawingWidget
 from .graph_changes import Pictured, opened_model, update_model
 from .graph_traits import GraphTraits
+from .stage import Stage, State
 
 
 class PassController(Controller[GraphTraits]):
@@ -39,7 +39,7 @@ class PassController(Controller[GraphTraits]):
 
     def show(self, source: GraphSource, is_other: bool) -> None:
         """Show news of backward."""
-        widget, build = self.widget, self.widget._parts.build
+        widget, build = self.widget, self.stage.parts.build
         widget.set_trait("state", build("what has flowed", source.state, widget.state))
         if is_other or (source.recorded is not None and source.recorded is not self._shown):
             widget.set_trait("_steps", source.steps)
@@ -54,12 +54,12 @@ class PassController(Controller[GraphTraits]):
         if lost != self._lost:
             self._lost = lost
             widget = self.widget
-            state = widget._parts.build("what has flowed", source.state, widget.state)
+            state = self.stage.parts.build("what has flowed", source.state, widget.state)
             widget.set_trait("state", state)
 
     def show_changes(self, source: GraphSource) -> None:
         """Show what the program has changed since the last pass."""
-        widget, build = self.widget, self.widget._parts.build
+        widget, build = self.widget, self.stage.parts.build
         if source.recorded is not None:
             run = build("what flowed", lambda: source.run, widget.run)
             if run is not widget.run:  # a .grad is not what the pass left in it any more
@@ -70,12 +70,12 @@ class PassController(Controller[GraphTraits]):
     def show_transport(self, source: GraphSource) -> None:
         """Show whether the cursor moves ``.grad``."""
         widget = self.widget
-        found = widget._parts.build("transport", source.transport, widget.transport)
+        found = self.stage.parts.build("transport", source.transport, widget.transport)
         widget.set_trait("transport", found)
 
     def on_reopened(self, source: GraphSource) -> None:
         """Show what flowed through the edges that are drawn now."""
-        widget, build = self.widget, self.widget._parts.build
+        widget, build = self.widget, self.stage.parts.build
         widget.set_trait("state", build("what has flowed", source.state, widget.state))
         widget.set_trait("run", build("what flowed", lambda: source.run, None))
 
@@ -110,12 +110,12 @@ class DiagnosisController(Controller[GraphTraits]):
         widget = self.widget
         widget.set_trait("_findings", None)
         if widget._memory is not None:
-            memory = widget._parts.build("the memory held", source.memory, None)
+            memory = self.stage.parts.build("the memory held", source.memory, None)
             widget.set_trait("_memory", memory)
 
     def _up_to_date(self) -> GraphSource:
-        self.widget._refresh()
-        return self.widget._open()
+        self.stage.refresh()
+        return self.stage.open()
 
 
 class RankController(Controller[GraphTraits]):
@@ -134,8 +134,8 @@ class RankController(Controller[GraphTraits]):
         """Return a value of the trait ``rank``, checked."""
         if trait != "rank":
             return value
-        self.widget._refuse_closed()
-        source = self.widget._source
+        self.stage.refuse_closed()
+        source = self.stage.source
         assert source is not None
         shown = _rank_of(source)
         ranks = [*source.loaded_ranks] or ([] if shown is None else [shown])
@@ -155,7 +155,7 @@ class RankController(Controller[GraphTraits]):
     def react(self, trait: str) -> None:
         """Show the rank that was chosen, at the same cursor."""
         widget = self.widget
-        before = widget._source
+        before = self.stage.source
         if trait != "rank" or before is None or before.on_rank is None:
             return
         if widget.rank == _rank_of(before):
@@ -165,15 +165,15 @@ class RankController(Controller[GraphTraits]):
         except Exception as error:  # the file of that rank is damaged
             widget.rank = _rank_of(before)
             widget.send_state("rank")
-            widget._say(why.failure(error))
+            self.stage.say(why.failure(error))
             raise
         steps = len(source.steps)
         is_over = widget.cursor == len(widget._steps)
         source.seek(steps if is_over else min(widget.cursor, steps))
         is_diagnosed = widget._findings is not None
-        with widget._change():
+        with self.stage.change():
             self._updates.replace(source)
-            widget._refresh(describe=False)
+            self.stage.refresh(describe=False)
             if is_diagnosed:
                 widget.set_trait("_findings", finding_models(source.findings()))
 
@@ -190,11 +190,13 @@ def _as_ranks(ranks: list[int]) -> str:
     return f"{'rank' if len(ranks) == 1 else 'ranks'} {', '.join(map(str, ranks))}"
 
 
-class CursorController(Controller[DrawingWidget[Any]]):
+class CursorController(Controller[DrawingWidget[Any, Any]]):
     """Moves the cursor, and runs the real backward once."""
 
+    stage: Stage[Any]
+
     def __init__(
-        self, widget: DrawingWidget[Any], move: Callable[[int, bool], None] | None = None
+        self, widget: DrawingWidget[Any, Any], move: Callable[[int, bool], None] | None = None
     ) -> None:
         super().__init__(widget)
         self._move = move or self.move_cursor
@@ -209,20 +211,19 @@ class CursorController(Controller[DrawingWidget[Any]]):
         """Move on; see `DrawingWidget.step`."""
         count = read_count(n, "step")
         self.refuse_while_running("step()")
-        widget = self.widget
-        with widget._change():  # the picture goes there directly, not through the end
-            self._move(count, widget._start())
+        with self.stage.change():  # the picture goes there directly, not through the end
+            self._move(count, self.stage.start())
 
     def step_back(self, n: int) -> None:
         """Move back; see `DrawingWidget.step_back`."""
         count = read_count(n, "step_back")
-        self.widget._open()
+        self.stage.open()
         self.refuse_while_running("step_back()")
         self._move(-count, False)
 
     def reset(self) -> None:
         """Move to the start."""
-        self.widget._open()
+        self.stage.open()
         self.refuse_while_running("reset()")
         self.widget.cursor = 0
 
@@ -237,25 +238,24 @@ class CursorController(Controller[DrawingWidget[Any]]):
         if message.get("kind") != "start":
             return False
         cursor = message.get("cursor")
-        widget = self.widget
-        with widget._change():
-            if widget._start() and cursor is not None:
+        with self.stage.change():
+            if self.stage.start() and cursor is not None:
                 self._move(cursor, True)
         return True
 
     @contextmanager
     def own_pass(self) -> Iterator[None]:
         """Within it backward runs, with the user's hooks, and nothing else may move the cursor."""
-        mine, widget = object(), self.widget
+        mine = object()
         try:
-            with widget._lock:
+            with self.stage.lock:
                 self.refuse_while_running("backward()", within_others=True)
                 self._running = mine
             yield
         finally:
             if self._running is mine:
                 self._running = None
-                widget._refresh()
+                self.stage.refresh()
 
     def refuse_while_running(self, what: str, *, within_others: bool = False) -> None:
         """Raise while the widget's own backward runs, or when a hook of any pass asks."""
@@ -273,8 +273,8 @@ class CursorController(Controller[DrawingWidget[Any]]):
         if trait != "cursor":
             return value
         widget = self.widget
-        with widget._lock:
-            if not widget._is_refreshing:  # else the end of a pass moves it
+        with self.stage.lock:
+            if not self.stage.is_refreshing:  # else the end of a pass moves it
                 self.refuse_while_running("Moving the cursor")
         total = len(widget._steps)
         cursor = read_int(value, "cursor was given ", f"Give it a number of steps, 0 to {total}.")
@@ -294,26 +294,26 @@ class CursorController(Controller[DrawingWidget[Any]]):
         if trait != "cursor":
             return
         widget = self.widget
-        with widget._lock:
+        with self.stage.lock:
             if self.is_running:  # the browser sets a trait before it learns of the refusal
                 self._put_back()
                 return
-            source = widget._source
+            source = self.stage.source
             try:
                 if source is not None and source.cursor != widget.cursor:
                     source.seek(widget.cursor)
             except BaseException:
                 self._put_back()
                 raise
-            widget._refresh()
+            self.stage.refresh()
 
     def _put_back(self) -> None:
         """Put the cursor where every ``.grad`` is, and send it."""
         widget = self.widget
-        is_at = 0 if widget._source is None else widget._source.cursor
+        is_at = 0 if self.stage.source is None else self.stage.source.cursor
         if widget.cursor == is_at:
             return
-        with widget._as_it_is():
+        with self.stage.as_it_is():
             widget.cursor = is_at
         widget.send_state("cursor")
 
@@ -339,41 +339,39 @@ class UpdateController(Controller[GraphTraits]):
         if are_small([source]):
             source.read_now()
         if self._drawn is None:  # the update is compared with it
-            widget._refresh(describe=False)
-        with widget._lock:
-            before = widget._source
+            self.stage.refresh(describe=False)
+        with self.stage.lock:
+            before = self.stage.source
             if before is None:  # closed meanwhile
                 return
             had_run, self.has_run = self.has_run, False
-            widget._source = source
-            widget._notice = None
+            self.stage.replace(source)
             self._number += 1
-            widget._mark(State.GRAPH_PENDING)
+            self.stage.mark(State.GRAPH_PENDING)
             for controller in widget._controllers:
                 controller.let_go()
             before.close()
-        source.follow(widget._pass_ended)
+        source.follow(self.pass_ended)
         for controller in widget._controllers:
             controller.on_source(source)
         # A program that runs backward each time is shown then, with the gradients.
         self._show_in_time(is_complete=not had_run)
 
-    def pass_ended(self) -> bool:
-        """Show a pass of a graph that an update has brought; return whether it is one."""
+    def pass_ended(self) -> None:
+        """Show a pass of the program: in time, where the graph came with an update."""
         self.has_run = True
         if not self._number:
-            return False
-        self.widget._mark(State.PASS_PENDING)
+            self.stage.pass_ended()
+            return
+        self.stage.mark(State.PASS_PENDING)
         self._show_in_time(is_complete=True)
-        return True
 
     def _show_in_time(self, *, is_complete: bool) -> None:
         """Show an update at once where the last one is long enough ago, else when idle."""
-        widget = self.widget
-        will_arrive = widget._idle.wait() or is_heard(widget.comm)
+        will_arrive = self.stage.waits_for_idle()
         is_due = time.monotonic() - self._drawn_at >= AT_MOST_EVERY
-        if widget._is_observed or (is_complete and will_arrive and is_due):
-            widget._refresh()
+        if self.stage.is_observed or (is_complete and will_arrive and is_due):
+            self.stage.refresh()
 
     def draw(self, source: GraphSource) -> None:
         """Put a graph into the picture, unless it is there."""
@@ -424,7 +422,7 @@ class UpdateController(Controller[GraphTraits]):
 
 
 class OpenController(Controller[GraphTraits]):
-    """Expands and collapses nodes."""
+    """Selects, expands and collapses nodes."""
 
     def __init__(
         self, widget: GraphTraits, cursors: CursorController, updates: UpdateController
@@ -433,23 +431,39 @@ class OpenController(Controller[GraphTraits]):
         self._cursors = cursors
         self._updates = updates
 
+    def select(self, name: Any) -> None:
+        """Select a node or the box of a module; see `GraphWidget.select`."""
+        widget = self.widget
+        source = self.stage.open()
+        paths = source.model["modules"]["namespaces"]
+        boxes = {path.replace("/", "."): path for path in paths}
+        roots = {called.split(".")[0] for _, called in source.drawn.nodes(data="name") if called}
+        path = None
+        if isinstance(name, str):  # a box may be without the variable that holds the whole model
+            root, _, inner = name.partition(".")
+            path = boxes.get(name) or (boxes.get(inner) if root in roots else None)
+        node = None if name is None or path else find_node(source.drawn, name, more=boxes)
+        with self.stage.change():
+            widget.selected = node
+            number = 1 if widget._box is None else widget._box["number"] + 1
+            widget.set_trait("_box", path and {"path": path, "number": number})
+
     def turn(self, node: Any, how: Turn) -> None:
         """Expand or collapse a node; see `GraphWidget.expand`."""
-        widget = self.widget
-        widget._refuse_closed()
+        self.stage.refuse_closed()
         self._cursors.refuse_while_running(f"{how}()")
-        source = widget._open()
+        source = self.stage.open()
         if not isinstance(node, str):
             node = read_int(node, f"{how}() was given ", "Give the id or the name of a node.")
-        with widget._lock, widget._change():
-            widget._refresh(describe=False)
+        with self.stage.lock, self.stage.change():
+            self.stage.refresh(describe=False)
             node = find_node(source.drawn, node) if isinstance(node, str) else node
             before = len(source.drawn)
             with collector_paused(), unseen():
                 source.expand(node) if how == "expand" else source.collapse(node)
                 if len(source.drawn) != before:
                     self._updates.draw_again(source)
-                    widget._mark(State.DETAILS_PENDING)
+                    self.stage.mark(State.DETAILS_PENDING)
 
     def handle(self, message: dict[str, Any]) -> bool:
         """Expand or collapse the node of a message."""

@@ -9,6 +9,7 @@ from typing import Any
 import traitlets
 
 from ..amounts import Bytes
+from ..checks.finding import Finding
 from ..checks.memory import HeldGraph
 from ..graph.names import caller_names
 from ..result import returned_by
@@ -17,6 +18,7 @@ from ..schema.details import DetailsModel
 from ..schema.findings import FindingModel, MemoryModel
 from ..schema.graph import DtypesModel, GraphModel, OverlayModel
 from ..schema.updates import (
+    BoxModel,
     CheckedModel,
     DifferenceModel,
     NumberInputModel,
@@ -79,7 +81,7 @@ class Measurement:
         return "\n".join(map(str, lines))
 
 
-class GraphTraits(DrawingWidget[GraphSource]):
+class GraphTraits(DrawingWidget[GraphSource, list[Finding]]):
     """The traits of `GraphWidget`, and the methods that the controllers of features answer."""
 
     # The graph, and its place in a loop.
@@ -87,6 +89,7 @@ class GraphTraits(DrawingWidget[GraphSource]):
     _dtypes: DtypesModel | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _overlays: list[OverlayModel] | None = OfPass(None, read_only=True).tag(**TRAVELS)  # type: ignore[assignment]
     _openable: list[int] | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _box: BoxModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _values: list[Values | None] | None = traitlets.Any(None, read_only=True).tag(
         **masked("_values")
     )  # type: ignore[assignment]
@@ -224,7 +227,7 @@ class GraphTraits(DrawingWidget[GraphSource]):
             >>> [graph.graphs for graph in widget.grows()]
             [2]
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         names = caller_names(None, "grows", stacklevel)
         found: list[HeldGraph] = self._feature("held").grows(names)
         return found

@@ -6,17 +6,15 @@ handles it; another graph, a pass and a change of a trait go to all of them, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import torch
 import traitlets
 
 from ..backward.kept_gradients import DEFAULT_BUDGET
 from ..backward.recorded_pass import RecordedStep, read_max_bytes, saved_steps
 from ..backward.run_backward import IF_POSSIBLE
 from ..checks.finding import Finding, findings_from
-from ..checks.run_checks import Limits
 from ..export import mime
 from ..export.disk import bundle
 from ..export.text import size_of
@@ -26,7 +24,6 @@ from ..graph.names import caller_names
 from ..lazily import nx
 from ..plugins import Hook
 from ..schema.details import DetailsModel
-from ..sources.diagnose import read_optimizers
 from ..sources.graph_source import (
     DiagnosisRequest,
     GraphSource,
@@ -37,7 +34,7 @@ from ..sources.graph_source import (
 from ..sources.read_source import read_source
 from ..torch_api.modes import grad_mode_kept
 from ..types import Gradient, Inputs, Outputs, Program, RetainGraph, TensorNames
-from .controllers import Controller, State, Turn
+from .controllers import Controller, Turn
 from .graph_controllers import (
     CursorController,
     DiagnosisController,
@@ -46,9 +43,11 @@ from .graph_controllers import (
     RankController,
     UpdateController,
 )
+from .graph_node import GraphNode, read_node
 from .graph_traits import GraphTraits
 from .inner_steps import InnerController
 from .overlay_controller import OverlayController
+from .stage import State
 from .traits import Direction
 
 CONTROLLERS: Hook[Callable[[GraphTraits], Controller[Any]]] = Hook()
@@ -60,14 +59,14 @@ class GraphWidget(GraphTraits):
 
     Looking never changes a gradient, the random state or the graph. `backward` and `step` run the
     real backward once; afterwards the cursor moves over what was recorded. The widget keeps the
-    graph alive, so `close` it when done with a large one. ``model``, ``details``, ``state``,
-    ``run``, ``transport``, ``effect`` and ``score`` are plain JSON for the front end, and
-    provisional: their fields may change.
+    graph alive, so `close` it when done with a large one. `node` reads a node. ``model``,
+    ``details``, ``state``, ``run``, ``transport``, ``effect`` and ``score`` are plain JSON for the
+    front end, and provisional: their fields may change.
 
     Attributes:
         graph: The captured graph as networkx, a copy.
         model: The drawn graph, as plain JSON values. Read-only.
-        selected: Id of the selected node, or None. Set it, or click a node.
+        selected: Id of the selected node, or None. Set it, call `select`, or click a node.
         details: The contents of the panel, for the selected node. If none is selected and the
             cursor is within the pass: for the node that ran last. Else None. Computed when it is
             read. Read-only.
@@ -106,9 +105,8 @@ class GraphWidget(GraphTraits):
         >>> widget
         GraphWidget(2 nodes, 1 edge, 1 leaf)
         >>> h.backward()
-        >>> widget.selected = 1
-        >>> widget.details["name"], widget.details["grad"]["values"]
-        ('w', [2.0])
+        >>> widget.node("w").grad
+        tensor([2.])
         >>> widget.close()
     """
 
@@ -201,11 +199,11 @@ class GraphWidget(GraphTraits):
         ]
 
     def _follow(self, source: GraphSource) -> None:
-        source.follow(self._pass_ended)
+        source.follow(self._updates.pass_ended)
         for controller in self._controllers:
             controller.on_source(source)
         source.read_now()
-        self._mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
+        self._stage.mark(State.GRAPH_PENDING)  # drawn as soon as somebody asks
 
     @grad_mode_kept
     def backward(
@@ -244,7 +242,7 @@ class GraphWidget(GraphTraits):
             >>> x.grad
             tensor([6., 8.])
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         # After an update without a pass since, the graph is drawn once, with what flowed.
         source = self._open() if self._updates.has_run else self._source
         assert source is not None
@@ -257,18 +255,16 @@ class GraphWidget(GraphTraits):
                 inputs=inputs,
             )
 
-    @grad_mode_kept
-    def run_to(self, node: int | str) -> None:
-        """Move to where a node has just run; runs the real backward if there was none yet.
+    def select(self, name: int | str | None) -> None:
+        """Select a node or the box of a module, as a click does.
 
         Args:
-            node (int | str): Its id, or the name of its tensor.
+            name (int | str | None): The id of a node, the name of its tensor or of a module, or the
+                words that the picture or a finding has for it. None selects nothing.
 
         Raises:
-            TypeError: ``node`` is neither.
-            ValueError: No node is called so, several are, or it did not run in this pass.
-            RuntimeError: A backward pass is running: a hook asked for it, or another thread.
-            Exception: What `backward` raises.
+            TypeError: ``name`` is neither an id nor a name.
+            ValueError: No node and no module is called so, or several are.
 
         Example::
 
@@ -276,18 +272,42 @@ class GraphWidget(GraphTraits):
             >>> from gradwalk import GraphWidget
             >>> x = torch.tensor(3.0, requires_grad=True)
             >>> widget = GraphWidget(x**2)
-            >>> widget.run_to("x")
-            >>> x.grad
-            tensor(6.)
+            >>> widget.select("x")
+            >>> widget.selected
+            1
+        """
+        self._nodes.select(name)
+
+    @grad_mode_kept
+    def node(self, name: int | str) -> GraphNode:
+        """Read one node: its tensors, its gradients at the cursor, its module and line.
+
+        Args:
+            name (int | str): Its id, the name of its tensor, or the words that the picture or a
+                finding has for it, such as "MulBackward0 (node 3)".
+
+        Returns:
+            A `GraphNode`.
+
+        Raises:
+            TypeError: ``name`` is neither an id nor a name.
+            ValueError: No node is called so, or several are.
+
+        Example::
+
+            >>> import torch
+            >>> from gradwalk import GraphWidget
+            >>> x = torch.tensor(3.0, requires_grad=True)
+            >>> widget = GraphWidget(x**2)
+            >>> widget.backward()
+            >>> widget.node("x").grad, widget.node("PowBackward0").value
+            (tensor(6.), tensor(9.))
         """
         source = self._open()
-        if not self._inside.is_call(node):
-            find_node(source.graph, node)
-        self._cursors.refuse_while_running("run_to()")
-        with self._change():
-            self._start()
-            if source.recorded is not None:  # None when the widget was closed meanwhile
-                self._inside.run_to(source, node)
+        self._stage.refresh(describe=False)
+        found = source.details(find_node(source.drawn, name))
+        shown = self._masked("details", found)
+        return read_node(source, shown, is_hidden=shown is not found)
 
     @property
     def steps(self) -> list[RecordedStep]:
@@ -318,7 +338,7 @@ class GraphWidget(GraphTraits):
 
     @inner.setter
     def inner(self, given: int) -> None:
-        self._refuse_closed()
+        self._stage.refuse_closed()
         self._cursors.refuse_while_running("Moving within a step")
         self._inside.set_inner(given)
 
@@ -359,61 +379,26 @@ class GraphWidget(GraphTraits):
             >>> widget
             GraphWidget(3 nodes, 2 edges, 1 leaf)
         """
-        self._refuse_closed()
+        self._stage.refuse_closed()
         self._cursors.refuse_while_running("update()")
         found = caller_names(names, "update", stacklevel)
         source = read_source(outputs, found, "update", named=names is not None, **self._read_as)
         self._updates.replace(source)
 
-    def diagnose(
-        self,
-        *,
-        names: TensorNames | None = None,
-        optimizer: torch.optim.Optimizer | Iterable[torch.optim.Optimizer] | None = None,
-        vanishing: float = 1e-4,
-        exploding: float = 1e4,
-        dead: float = 0.9,
-        largest: int = 5,
-        stacklevel: int = 1,
-    ) -> list[Finding]:
-        """Look for what commonly goes wrong with gradients, and list it under the picture.
-
-        Args:
-            names (TensorNames, optional): As for `gradwalk.diagnose`; None likewise.
-            optimizer (torch.optim.Optimizer | Iterable[torch.optim.Optimizer], optional): Likewise.
-                None for no check of it.
-            vanishing (float, optional): Likewise. Default: ``1e-4``.
-            exploding (float, optional): Likewise. Default: ``1e4``.
-            dead (float, optional): Likewise. Default: ``0.9``.
-            largest (int, optional): Likewise. Default: ``5``.
-            stacklevel (int, optional): Likewise. Default: ``1``.
-
-        Returns:
-            The findings, the most severe first; `findings` has them, too.
-
-        Raises:
-            TypeError: ``optimizer`` is not an optimizer, or a threshold is not a number.
-            ValueError: A threshold makes no sense, or the widget is closed or shows a static graph.
-
-        Example::
-
-            >>> import torch
-            >>> from gradwalk import GraphWidget
-            >>> x = torch.zeros(3, requires_grad=True)
-            >>> widget = GraphWidget(x.sqrt().sum())
-            >>> widget.backward()
-            >>> [finding.kind for finding in widget.diagnose()]
-            ['nan']
-        """
-        request = DiagnosisRequest(
-            caller_names(names, "diagnose", stacklevel),
-            Limits(vanishing, exploding, dead, largest),
-            names is not None,
-            read_optimizers(optimizer),
-        )
-        return self._diagnosis.diagnose(request)
-
     # ---- What `DrawingWidget` asks for
+
+    def _run_to(self, node: int | str) -> None:
+        source = self._open()
+        if not self._inside.is_call(node):
+            find_node(source.graph, node)
+        self._cursors.refuse_while_running("run_to()")
+        with self._stage.change():
+            self._start()
+            if source.recorded is not None:  # None when the widget was closed meanwhile
+                self._inside.run_to(source, node)
+
+    def _diagnosed(self, request: DiagnosisRequest) -> list[Finding]:
+        return self._diagnosis.diagnose(request)
 
     def _networkx(self, source: GraphSource) -> nx.MultiDiGraph:
         return source.to_networkx()
@@ -440,7 +425,7 @@ class GraphWidget(GraphTraits):
 
     def _shown(self) -> Snapshot:
         """Return what is shown now; see `gradwalk.sources.graph_source.TakesSnapshots`."""
-        self._refresh()
+        self._stage.refresh()
         seen = self.direction, self.constants, self.selected, self._findings
         return Snapshot(self._open(), *seen, inner=self.inner)
 
@@ -451,13 +436,9 @@ class GraphWidget(GraphTraits):
         instead = f"Give it the id of a node, 0 to {total - 1}, or None."
         return read_id(value, "selected was given ", total, instead)
 
-    def _pass_ended(self) -> None:
-        if not self._updates.pass_ended():
-            super()._pass_ended()
-
     def _start(self) -> bool:
         source = self._open()
-        self._refresh(describe=False)
+        self._stage.refresh(describe=False)
         if source.recorded is not None:
             return False
         self.backward()
@@ -493,7 +474,7 @@ class GraphWidget(GraphTraits):
             masked: DetailsModel = self._masked("details", found)
             return masked
 
-        self.set_trait("details", self._parts.build("the selected node", details, None))
+        self.set_trait("details", self._stage.parts.build("the selected node", details, None))
         self._passes.show_lost(source)
         for controller in self._controllers:
             controller.describe(source)

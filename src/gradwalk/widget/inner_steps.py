@@ -86,7 +86,7 @@ class InnerController(Controller[GraphTraits]):
     @property
     def _order(self) -> InnerSteps:
         """The steps with what is inside of the nodes that are open now."""
-        steps, source = self.widget._steps, self.widget._source
+        steps, source = self.widget._steps, self.stage.source
         nodes = [] if source is None else source.model["nodes"]
         known = self._known
         if known is None or known.steps is not steps or known.nodes is not nodes:
@@ -120,7 +120,7 @@ class InnerController(Controller[GraphTraits]):
     def _go(self, cursor: int, inner: int) -> None:
         """Go to a cursor: within its last step after some of the calls, or after all of it."""
         widget = self.widget
-        with widget._change():
+        with self.stage.change():
             if inner or widget._inner[1]:
                 widget._inner = [cursor, inner]
             widget.cursor = cursor
@@ -152,7 +152,7 @@ class InnerController(Controller[GraphTraits]):
         """Describe another call; forget the place within a step that is left."""
         widget = self.widget
         if trait == "_inner":
-            widget._refresh()
+            self.stage.refresh()
         elif trait == "cursor" and widget._inner[1] and widget._inner[0] != widget.cursor:
             widget._inner = [0, 0]
 

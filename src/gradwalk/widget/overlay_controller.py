@@ -34,7 +34,7 @@ class OverlayController(Controller[GraphTraits]):
                     f"overlay() was given {what}={text!r}. Give a text, as in 'Fisher'."
                 )
         given = read_numbers(values)
-        source = self.widget._open()
+        source = self.stage.open()
         found = make_overlay(source, given, label, unit)
         named = {key: value for key, value in given.items() if isinstance(key, str)}
         self._named.pop(label, None)
@@ -48,7 +48,7 @@ class OverlayController(Controller[GraphTraits]):
 
     def put(self, overlay: OverlayModel) -> None:
         """Show numbers, in place of those with the same label."""
-        source = self.widget._open()
+        source = self.stage.open()
         others: list[OverlayModel] = [
             {**each, "is_shown": False}
             for each in source.overlays

@@ -75,7 +75,7 @@ class OfPass(traitlets.Any):
 
     def get(self, obj: Any, cls: Any = None) -> Any:
         """Return the value, of the last pass."""
-        obj._refresh(describe=False)
+        obj._stage.refresh(describe=False)
         return super().get(obj, cls)
 
 
@@ -84,7 +84,7 @@ class OfTensors(traitlets.Any):
 
     def get(self, obj: Any, cls: Any = None) -> Any:
         """Return the value, of the tensors as they are now."""
-        obj._refresh()
+        obj._stage.refresh()
         return super().get(obj, cls)
 
 
@@ -95,14 +95,14 @@ class Cursor(traitlets.Any):
 
     def get(self, obj: Any, cls: Any = None) -> Any:
         """Return the value, in the pass that ended last."""
-        if obj._is_stale:
-            obj._refresh(describe=False)
+        if obj._stage.is_stale:
+            obj._stage.refresh(describe=False)
         return super().get(obj, cls)
 
     def set(self, obj: Any, value: Any) -> None:
         """Set the value in the pass that ended last, which a later read will not move."""
-        if obj._is_stale:
-            obj._refresh(describe=False)
+        if obj._stage.is_stale:
+            obj._stage.refresh(describe=False)
         super().set(obj, value)
 
 

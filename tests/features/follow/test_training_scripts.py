@@ -40,7 +40,7 @@ def played(source: str, file: str) -> FollowedRun:
     """Follow a script as ``gradwalk run`` does."""
     gc.collect()  # no models of an earlier script
     linecache.cache[file] = len(source), None, source.splitlines(True), file
-    run: FollowedRun = make(FollowedRun, None, 1, None, None, False)
+    run: FollowedRun = make(FollowedRun, keeps=False)
     space: dict[str, Any] = {"__name__": "script"}
     with warnings.catch_warnings(), run:
         warnings.simplefilter("ignore")

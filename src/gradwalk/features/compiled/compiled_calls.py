@@ -48,8 +48,8 @@ def run_inside(
 ) -> InsideNumbers:
     """Run the backward program of a compiled node once more, call by call.
 
-    No ``.grad``, no random state and no saved tensor changes. A program of which that is not
-    certain is not run.
+    No ``.grad``, no random state and no saved tensor changes. A program that may change one is
+    not run.
     """
     for call in backward.graph.nodes:
         _check(call)
@@ -107,7 +107,7 @@ def _tensor(kept: KeptGradient | None) -> torch.Tensor | None:
 
 
 def _check(call: Node) -> None:
-    """Refuse a call that may do more than work out its result."""
+    """Raise CannotOpenError for a call that may do more than compute its result."""
     target: Any = call.target
     if call.op in ("placeholder", "output", "get_attr"):
         return
@@ -133,7 +133,7 @@ def _check(call: Node) -> None:
 
 
 def _run(backward: CompiledBackward, arguments: Sequence[Any]) -> Iterator[tuple[Node, Any]]:
-    """Each node of a program and what it gives, in order; what is not needed again is let go."""
+    """Yield each node of a program and its result; release results after their last use."""
     module = backward.module
     last: dict[Node, Node] = {}
     for node in backward.graph.nodes:
@@ -168,7 +168,7 @@ def _keep(keeper: GradientStore, value: Any) -> KeptGradient | None:
 
 
 def _gap(backward: CompiledBackward, results: dict[Node, Any], step: Step) -> float:
-    """How far the results are from what flowed, relative to its norm."""
+    """Return the distance of the results from the recorded gradients, relative to their norm."""
     widest = 0.0
     for nr, end in backward.gradients.items():
         kept = step.grad_inputs[nr]
@@ -308,7 +308,7 @@ def names_of_saved(captured: Capture, node: int) -> list[str]:
 
 
 def _made(value: Node) -> tuple[Node, int]:
-    """The producer of a value, and the index among its results."""
+    """Return the producer of a value, and the index among its results."""
     part = 0
     while value.target is operator.getitem and isinstance(value.args[0], Node):
         index = value.args[1]
@@ -323,7 +323,7 @@ _ITEM = re.compile(r"\[['\"]?([^\]'\"]*)['\"]?\]")
 def _modules(
     calls: Sequence[Node], flows: Sequence[tuple[Node, Node]]
 ) -> tuple[dict[Node, str], dict[str, str]]:
-    """The module of each call, and the classes of the modules, by their paths."""
+    """Return the module of each call, and the classes of the modules, by their paths."""
     stacks = {call: _stack(call) for call in calls}
     paths = {path for stack in stacks.values() for path, _ in stack}
     several = len({path[:1] for path in paths}) > 1
@@ -350,7 +350,7 @@ def _modules(
 
 
 def _stack(call: Node) -> list[tuple[tuple[str, ...], str]]:
-    """The modules around a call, or around what it is the backward of, from the outside.
+    """Return the modules around a call or its forward operation, outermost first.
 
     Returns path and class of each. A path begins with the variable that holds the outermost module:
     ("net", "blocks", "0") for what torch calls "L['net'].blocks.0".

@@ -1,10 +1,10 @@
-"""What became of operations in compiled code: the calls of its backward program that they are.
+"""Find the calls of a compiled backward program that belong to each operation of the program.
 
-torch numbers the autograd nodes that it makes while it traces a program, and each call of the
-backward program carries the number of the node that it is of, a call of the forward pass the number
-of the node that was made next. So calls come in groups, one for each operation, in the order of the
-forward pass. Groups and operations are aligned in that order, by the shape of the gradient that
-they take, module, line and the names of what they call, between those that lead to the same leaf.
+torch numbers the autograd nodes that it makes while it traces a program. Each call of the backward
+program has the number of its node; a recomputed call of the forward pass has the number of the next
+node. So calls form groups, one for each operation, in the order of the forward pass. Groups and
+operations are aligned in that order: first the pairs that lead to the same leaf; between them by
+shape of the incoming gradient, module, line and names of functions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Shape = tuple[Any, ...]
 
 @dataclass
 class Group:
-    """The calls of one operation: the node around them, and its number."""
+    """The calls of one operation, with the compiled node around them and the operation's number."""
 
     inside: int
     number: int
@@ -67,7 +67,7 @@ class CallFlows:
         self.groups = self._grouped(data)
 
     def _grouped(self, data: Mapping[int, Mapping[str, Any]]) -> list[Group]:
-        """The groups, in the order in which the forward pass ran their operations."""
+        """Return the groups, in the order in which the forward pass ran their operations."""
         found: dict[tuple[int, int], Group] = {}
         begins: dict[tuple[int, int], set[int]] = {}
         for call, key in list(self.key.items()):
@@ -94,14 +94,14 @@ class CallFlows:
         return [found[key] for key in order]
 
     def _is_from_outside(self, data: Mapping[int, Any], call: int) -> bool:
-        """Whether it adds gradients, at least one of which belongs to another operation."""
+        """Whether a call adds gradients, at least one of which comes from another operation."""
         came = [source for source, _ in self.came[call]]
         own = data[call]["inside"], data[call].get("seq_nr")
         keys = ((data[each].get("inside"), data[each].get("seq_nr")) for each in came)
         return len(came) == 2 and any(key != own for key in keys)
 
     def sources(self, call: int) -> set[int]:
-        """The calls and compiled nodes that give a call its gradients, past what adds them up."""
+        """Return the calls and compiled nodes that a call's gradients come from, without sums."""
 
         def above(source: int) -> Iterable[int]:
             if source in self.adding:
@@ -119,13 +119,13 @@ def base_name(op: str) -> str:
 
 
 _OUTSIDE = -1
-"""The key of all that is above compiled code; groups have their place, nodes below it ~node."""
+"""The key of everything above compiled code. A group's key is its place; that below is ~node."""
 
 _MOST_AROUND = 64  # most groups that are compared around an operation
 
 
 class Around:
-    """The neighbours along gradients, in both graphs."""
+    """The neighbours of operations and groups along gradients, in both graphs."""
 
     def __init__(
         self,
@@ -158,7 +158,7 @@ class Around:
             self._down.setdefault(start, set()).add(target)
 
     def _near(self, chosen: Mapping[int, int]) -> tuple[list[set[int]], list[set[int]]]:
-        """Per operation the nearest groups above and below it that stand for operations."""
+        """Return, for each operation, the nearest matched groups above and below it."""
         order = range(len(self._left))
         below = self._nearest(order, self._following, chosen)
         return self._nearest(reversed(order), self._takers, chosen), below
@@ -166,7 +166,7 @@ class Around:
     def _nearest(
         self, order: Iterable[int], beside: Neighbours, chosen: Mapping[int, int]
     ) -> list[set[int]]:
-        """The groups on one side of each operation, what is on that side of it first."""
+        """Return the nearest matched groups on one side; ``order`` begins at that side."""
         found: list[set[int]] = [set() for _ in self._left]
         for i in order:
             others = beside[self._left[i]]
@@ -185,7 +185,7 @@ class Around:
         return found
 
     def beside(self, chosen: Mapping[int, int]) -> list[list[int]]:
-        """Per operation the groups that stand where it does: beside those of its neighbours."""
+        """Return, for each operation, the groups with the same matched neighbours."""
         above, below = self._near(chosen)
         return [
             [j for one in above[i] for j in self._down.get(one, ()) if one != _OUTSIDE and j >= 0]
@@ -201,7 +201,7 @@ class Around:
             of = {j: i for i, j in kept.items()}
             found: dict[int, int] = {}
             for i, j in kept.items():
-                # What hands a gradient on as it is may have calls for another of its inputs alone.
+                # One that passes a gradient unchanged may have calls for another input only.
                 up = above[i].union(*(above[of[one]] for one in above[i] if one in of))
                 down = below[i].union(*(below[of[one]] for one in below[i] if one in of))
                 there = self._up.get(j, set()), self._down.get(j, set())
@@ -270,7 +270,7 @@ def counterparts(
 def _aligned(
     evidence: _Evidence, fixed: Sequence[tuple[int, int]], ours: int, theirs: int
 ) -> dict[int, int]:
-    """Places of operations -> places of their groups: the fixed ones, and the best in between."""
+    """Map operations to groups, by place: the fixed pairs, and the best ones in between."""
     chosen = dict(fixed)
     for (i, j), (next_i, next_j) in pairwise([(-1, -1), *fixed, (ours, theirs)]):
         here, there = range(i + 1, next_i), range(j + 1, next_j)
@@ -284,7 +284,7 @@ def _aligned(
 def _numbered_alike(
     chosen: Mapping[int, int], numbers: Sequence[int], groups: Sequence[Group]
 ) -> list[list[int]]:
-    """Per operation the groups with its number, if both are counted from where most pairs are."""
+    """Return, for each operation, the groups of its number, shifted as in most known pairs."""
     apart = Counter((groups[j].inside, groups[j].number - numbers[i]) for i, j in chosen.items())
     usual: dict[int, int] = {}
     for (inside, by), _ in apart.most_common():
@@ -303,7 +303,7 @@ def _by_leaves(
     place: Mapping[int, int],
     groups: Sequence[Group],
 ) -> list[tuple[int, int]]:
-    """Places of operations and groups that lead to the same leaf, as far as in one order."""
+    """Pair operations and groups, by place, that lead to the same leaf, as far as in one order."""
     group_of = {call: j for j, group in enumerate(groups) for call in group.calls}
     found: dict[int, int] = {}
     for node, other in pairs.items():
@@ -344,7 +344,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 
 def _names(op: str) -> frozenset[str]:
-    """The functions that an operation's backward may call, by its formulas and its name."""
+    """Return the functions that an operation's backward may call, from its formulas and name."""
     known = signature(op)
     formulas = () if known is None else known.formulas.values()
     words = {word for formula in formulas for word in _WORD.findall(formula)}
@@ -399,10 +399,10 @@ def _places(keys: Iterable[Iterable[Any]]) -> dict[Any, list[int]]:
 
 
 def _again(data: Mapping[int, Mapping[str, Any]], group: Group) -> list[int]:
-    """The calls of a group's forward that run again.
+    """Return the recomputed forward calls of a group.
 
-    A call that makes no autograd node bears the number of the next one: where it is of another
-    module or line, it is none of this operation's.
+    A call that makes no autograd node has the number of the next node. So a call of another module
+    or line belongs to another operation.
     """
     own = data[group.carrying[0]]
 

@@ -254,7 +254,7 @@ class EditController(Controller[GraphTraits]):
     def _answer_to(self, edits: list[EditModel]) -> WhatIfModel:
         try:
             refuse_within_backward("A what-if")
-            source = self.widget._open()
+            source = self.stage.open()
             captured = source.autograd
             if captured is None:
                 return without_answer(
@@ -278,7 +278,7 @@ class EditController(Controller[GraphTraits]):
         captured = source.autograd
         self._copies = None
         if captured is not None and source.runs_backward:
-            self._copies = self.widget._parts.build(
+            self._copies = self.stage.parts.build(
                 "copies of saved tensors", lambda: SavedCopies(captured), None
             )
         self.widget.set_trait("_edits_blocked", None)
@@ -296,7 +296,7 @@ class EditController(Controller[GraphTraits]):
         node = int(message["node"])
         agrees, sentence = False, ""
         try:
-            captured = self.widget._open().autograd
+            captured = self.stage.open().autograd
             if captured is None:
                 raise ValueError(
                     "This graph has no tensors (it comes from a file), so nothing can run again."
@@ -316,7 +316,7 @@ class EditController(Controller[GraphTraits]):
         """Show the shares of the selected node's gradient, in the pass that is shown."""
         widget = self.widget
         none: list[ShareModel] = []
-        found = widget._parts.build(
+        found = self.stage.parts.build(
             "the shares of its gradient", lambda: _shares_of(source, widget.selected), none
         )
         widget.set_trait("_shares", widget._masked("_shares", found))

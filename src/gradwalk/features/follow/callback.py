@@ -8,9 +8,8 @@ from typing import Any
 from torch import nn
 
 from ...result import make
-from .follow import FollowedRun, line_of
+from .follow import FollowedRun
 from .program import Program
-from .run_finding import RunFinding
 
 
 class Follows:
@@ -31,7 +30,9 @@ class Follows:
         self._is_quiet = is_quiet
         program = Program([], models={"": model})
         try:
-            self.run = make(FollowedRun, program, self._at, None, self._heard, self._keep)
+            self.run = make(
+                FollowedRun, program, at=self._at, say=self._heard, keeps_look=self._keep
+            )
             self.run.__enter__()
         except Exception as error:  # the training goes on in any case
             self.run = None
@@ -49,7 +50,7 @@ class Follows:
             )
 
     def _heard(self, what: Any) -> None:
-        text = line_of(what) if isinstance(what, RunFinding) else str(what)
+        text = str(what)
         if not self._is_quiet or text.startswith("error"):
             self._print(text)
 

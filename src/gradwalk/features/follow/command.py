@@ -9,16 +9,20 @@ import json
 import os
 import runpy
 import sys
+import tempfile
 import types
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+from ...english import join_words, list_some
 from ...export.disk import write_file
 from ...export.open_file import SavedFile, open_graphs
 from ...export.text import printable
 from ...hosts.torch_import import ImportOfTorch
 from ...lazily import nx
 from ...plugins import load_features
+from .ranks import Processes, line_of, united
 
 if TYPE_CHECKING:
     from .follow import FollowedRun
@@ -58,7 +62,7 @@ class _Follower:
         self._given, self._stderr = given, sys.stderr
         self._run: FollowedRun | None = None
         self._kinds = {kind for group in given.watch_for or () for kind in _GROUPS[group]}
-        self._is_quiet = os.environ.get("RANK", "0") != "0"  # one report of all processes
+        self._processes = Processes.read()
         self._has_failed = False  # in the forward pass
         self._import = ImportOfTorch(self._begin)
 
@@ -86,34 +90,63 @@ class _Follower:
 
     def report(self) -> bool:
         """Write the files that were asked for; return whether there is a warning or an error."""
-        run, given = self._run, self._given
+        run = self._run
         if run is None:
             self._print("the script did not import torch, so there was nothing to look at.")
             return False
         if not run._engine.judgements and not self._has_failed:
             self._print("no backward pass that an optimizer's step follows was seen.")
+        found: dict[str, Any] = run.as_json()
         try:
-            self._write(run, given)
+            self._write_graph(run)
+            if not self._processes.is_first:
+                self._processes.leave(found)
+                return False  # torchrun would end the first one
+            found = self._of_all(found)
+            self._write_json(found)
         except Exception as error:  # the script's exit code counts
             self._print(f"the report could not be written. {error}")
-        return any(each.severity != "info" for each in run.findings)
+        return any(each["severity"] != "info" for each in found["findings"])
 
-    def _write(self, run: FollowedRun, given: argparse.Namespace) -> None:
-        if given.json is not None:
-            text = json.dumps(run.as_json(), indent=2)
-            if given.json == "-":
-                print(text)
-            else:
-                write_file(given.json, f"{text}\n", "--json")
-        kept = next(iter(run._files.values()), None)
-        if kept is None:
+    def _of_all(self, own: dict[str, Any]) -> dict[str, Any]:
+        """Add the findings of the other processes, and print those that this one has not."""
+        if self._processes.size == 1:
+            return own
+        found = united(own, self._processes.gather())
+        for finding in found["findings"]:
+            if finding["severity"] == "error" and own["rank"] not in finding["ranks"]:
+                continue  # its process has printed it
+            if own["rank"] not in finding["ranks"]:
+                self._print(f"{_ranks(finding['ranks'])}: {line_of(finding)}")
+            elif len(finding["ranks"]) > 1:
+                where = finding["line"] or list_some(finding["parameters"], 2)
+                self._print(f"{_ranks(finding['ranks'])} agree on {finding['kind']}: {where}.")
+        if len(found["ranks"]) < self._processes.size:
+            self._print(f"only {_ranks(found['ranks'])} of {self._processes.size} reported.")
+        return found
+
+    def _write_json(self, found: dict[str, Any]) -> None:
+        text, out = json.dumps(found, indent=2), self._given.json
+        if out == "-":
+            print(text)
+        elif out is not None:
+            write_file(out, f"{text}\n", "--json")
+
+    def _write_graph(self, run: FollowedRun) -> None:
+        """Keep the graph of the step that went wrong, else of the step that was looked at."""
+        given = self._given
+        if not run._kept_steps:
             if given.save or given.html:
                 self._print(f"step {given.at} was not seen, so its graph was not kept.")
             return
+        content, _ = run._kept_steps[max(run._kept_steps)]
         if given.save is not None:
-            write_file(given.save, kept.read_bytes(), "--save")
-        if given.html is not None:
-            SavedFile(open_graphs(kept)).to_html(given.html)
+            write_file(self._processes.path_for(given.save), content, "--save")
+        if given.html is not None and self._processes.is_first:
+            with tempfile.TemporaryDirectory() as folder:
+                path = Path(folder, "step.gw")
+                path.write_bytes(content)
+                SavedFile(open_graphs(path)).to_html(given.html)
 
     def _begin(self) -> None:
         try:
@@ -124,14 +157,13 @@ class _Follower:
             load_features()
             nx.MultiDiGraph()  # imports that change the filters of warnings come before the script
             keeps = bool(self._given.save or self._given.html)
-            run = make(FollowedRun, None, self._given.at, None, self._heard, keeps)
+            run = make(FollowedRun, at=self._given.at, say=self._heard, keeps=keeps)
             run.__enter__()
             self._run = run
         except Exception as error:  # the script runs in any case
             self._print(f"the script is not looked at. {type(error).__name__}: {error}")
 
     def _heard(self, what: Any) -> None:
-        from .follow import line_of  # noqa: PLC0415
         from .judge import Judgement  # noqa: PLC0415
         from .run_finding import RunFinding  # noqa: PLC0415
 
@@ -140,15 +172,17 @@ class _Follower:
                 assert self._run is not None
                 self._run.findings.remove(what)
                 return
-            self._print(line_of(what))
+            self._print(str(what))
         elif isinstance(what, Judgement):
             self._print(f"{what}.")
         else:
             self._print(what)
 
     def _print(self, text: str) -> None:
-        if self._is_quiet and not text.startswith("error"):
-            return
+        if not self._processes.is_first:
+            if not text.startswith("error"):
+                return  # the first process prints the others
+            text = f"rank {self._processes.rank}: {text}"
         try:
             print(f"gradwalk: {printable(text)}", file=self._stderr, flush=True)
         except (OSError, ValueError):
@@ -186,6 +220,10 @@ def _run(script: Sequence[str], follower: _Follower) -> int:
 
     sys.excepthook = show
     raise error  # Python ends as it does for Ctrl+C
+
+
+def _ranks(ranks: Sequence[int]) -> str:
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {join_words(map(str, ranks))}"
 
 
 def _exit_code(error: SystemExit) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import functools
 import html
 import os
-import shutil
 import sys
 import tempfile
-import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,10 +23,14 @@ from ...widget.graph_widget import GraphWidget
 from .engine import Engine
 from .judge import Judgement
 from .program import Program, living_program, program_of, read_program
+from .ranks import Processes
 from .run_finding import RunFinding
 
 SCHEMA_VERSION = 1
 """The version of `FollowedRun.as_json`. Raise it when a field goes or changes its meaning."""
+
+MOST_KEPT = 2**26
+"""Bytes of the graphs of steps, after which no other is kept."""
 
 
 @returned_by("follow(model, optimizer)")
@@ -43,16 +45,18 @@ class FollowedRun:
     def __init__(
         self,
         program: Program | None = None,
+        *,
         at: int = 1,
         folder: str | os.PathLike[str] | None = None,
         say: Callable[[RunFinding | Judgement | str], None] | None = None,
         keeps: bool = True,
+        keeps_look: bool = True,
     ) -> None:
         self.findings: list[RunFinding] = []
         self._notes: list[str] = []
         self._listener = say
         self._folder = None if folder is None else Path(folder)
-        self._files: dict[int, Path] = {}
+        self._kept_steps: dict[int, tuple[bytes, int | None]] = {}  # files, nodes in question
         read: Callable[[], Program] = living_program
         only: Sequence[torch.optim.Optimizer] = ()
         if program is not None:
@@ -61,9 +65,8 @@ class FollowedRun:
             read = functools.partial(read_program, models, only)
             if not only:
                 read = functools.partial(program_of, models)
-        self._engine = Engine(
-            read, self._heard, at=at, only=only, keep=self._kept if keeps else None
-        )
+        keep = self._kept if keeps else None
+        self._engine = Engine(read, self._heard, at=at, only=only, keep=keep, keeps_look=keeps_look)
 
     def __enter__(self) -> FollowedRun:
         """Follow the steps of this thread from now on."""
@@ -122,13 +125,14 @@ class FollowedRun:
         ]
 
     def open(self, step: int) -> GraphWidget:
-        """Open the graph of a step that was looked at, as a widget.
+        """Open the graph of a step that was looked at or run again, as a widget.
 
         Args:
             step (int): The number of the step.
 
         Returns:
-            A `GraphWidget` on the saved graph, with its recorded backward pass.
+            A `GraphWidget` on the saved graph, with its recorded backward pass. The node in
+            question is selected.
 
         Raises:
             ValueError: The graph of that step was not kept.
@@ -148,14 +152,19 @@ class FollowedRun:
         # Layers: the comparison's door opens any file, and is above this feature's core.
         from ...comparison.load import load  # noqa: PLC0415
 
-        if step not in self._files:
-            kept = ", ".join(map(str, sorted(self._files))) or "none"
+        if step not in self._kept_steps:
+            kept = ", ".join(map(str, sorted(self._kept_steps))) or "none"
             raise ValueError(
                 f"open() was given step {step}, whose graph was not kept. Kept: {kept}. Pass at= "
                 "to follow() to look at another step."
             )
-        found = load(self._files[step])
+        content, node = self._kept_steps[step]
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, f"step-{step}.gw")
+            path.write_bytes(content)
+            found = load(path)
         assert isinstance(found, GraphWidget)
+        found.selected = node
         return found
 
     def as_json(self) -> dict[str, object]:
@@ -209,7 +218,7 @@ class FollowedRun:
         grave = sum(each.severity != "info" for each in self.findings)
         head = f"{plural(self.steps, 'step')}, {plural(grave, 'warning')}"
         looks = [f"- {each}" for each in self._engine.judgements]
-        return [head, *looks, *(f"- {line_of(each)}" for each in self.findings), *self._notes]
+        return [head, *looks, *(f"- {each}" for each in self.findings), *self._notes]
 
     def _heard(self, what: RunFinding | Judgement | str) -> None:
         if isinstance(what, RunFinding):
@@ -220,21 +229,15 @@ class FollowedRun:
             self._listener(what)
 
     def _kept(
-        self, outputs: Sequence[torch.Tensor], names: Mapping[str, Any], step: int, number: int
+        self, outputs: Sequence[torch.Tensor], names: Mapping[str, Any], step: int, node: int | None
     ) -> None:
-        if number > 1:
+        size = sum(len(content) for content, _ in self._kept_steps.values())
+        if step in self._kept_steps or size > MOST_KEPT:
             return
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="gradwalk-"))
-            weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
-        path = self._folder / f"step-{step}.gw"
-        self._files[step] = save(tuple(outputs), path, names=names or None)
-
-
-def line_of(finding: RunFinding) -> str:
-    """Return a finding as one line of a report."""
-    word = "note" if finding.severity == "info" else finding.severity
-    return f"{word}: {finding.message}"
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder if self._folder is None else self._folder, f"step-{step}.gw")
+            save(tuple(outputs), path, names=names or None)
+            self._kept_steps[step] = path.read_bytes(), node
 
 
 def follow(
@@ -257,7 +260,7 @@ def follow(
             several.
         at (int, optional): The number of the step to look at, from 1. Default: ``1``.
         folder (str | os.PathLike[str], optional): Where to keep the graphs of these steps, as files
-            that `gradwalk.load` opens. By default a temporary folder that goes with the result.
+            that `gradwalk.load` opens. By default they are held in memory.
 
     Returns:
         A `FollowedRun`, whose block follows. It shows its report in a notebook.
@@ -287,7 +290,7 @@ def follow(
     if not isinstance(at, int) or at < 1:
         raise ValueError(f"follow() was given at={at!r}. Give the number of a step, from 1.")
     program = Program(optimizers, models={str(i): each for i, each in enumerate(models)})
-    return make(FollowedRun, program, at, folder)
+    return make(FollowedRun, program, at=at, folder=folder)
 
 
 def _listed(given: Any, kind: type, what: str, name: str) -> list[Any]:
@@ -301,4 +304,5 @@ def _listed(given: Any, kind: type, what: str, name: str) -> list[Any]:
 
 def _rank() -> int:
     is_there = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if is_there else 0
+    # A script that has ended has left its group.
+    return torch.distributed.get_rank() if is_there else Processes.read().rank

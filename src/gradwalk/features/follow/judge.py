@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
-from ...checks.finding import Finding
 from ...english import list_some, plural
-from ...explain.explain_grad import Explanation, place_in
+from ...explain.explain_grad import Explanation
+from ...result import make, replaced
 from ...schema.findings import Severity
 from .look import Look
 from .norms import UNREAD, norms_of
 from .program import Part, Program, module_line
-from .run_finding import RunFinding, run_finding
+from .run_finding import RunFinding
+from .sentences import finding
 
 PATIENCE = 20
 """Steps until it is a warning that no step has reached a parameter."""
 
 _FROM_DIAGNOSE = frozenset(
     {
-        "nan", "changed", "dead", "vanishing", "exploding", "unregistered", "softmax-twice",
+        "changed", "dead", "vanishing", "exploding", "unregistered", "softmax-twice",
         "sigmoid-twice", "target", "changed-gradient", "repeated-index", "padding",
     }
 )  # fmt: skip
@@ -35,9 +36,7 @@ class Waiting:
     """Parameters without a usable gradient at the look. A later step may give them one."""
 
     kind: str  # "unused" or "zero"
-    parts: dict[int, str]  # names by the id of the tensor
-    reasons: dict[int, Explanation | None]
-    lines: dict[int, str | None]
+    parts: dict[int, tuple[Part, Explanation | None]]  # by the id of the tensor
     since: int
     are_small: bool  # biases alone, whose zeros may cancel, as in a difference of two results
 
@@ -63,6 +62,23 @@ class Judgement:
         )
 
 
+@dataclass
+class Case:
+    """A look, and the step of an optimizer that it is of."""
+
+    step: int
+    look: Look
+    first: int  # the first pass that is its own
+    held: Sequence[Part]  # trainable
+    norms: Mapping[int, float]  # by the id of a tensor
+    program: Program
+    optimizer: torch.optim.Optimizer | None = None
+
+    def where(self, holds: Callable[[Part], bool]) -> list[Part]:
+        """Return the held parts of which something is true."""
+        return [part for part in self.held if holds(part)]
+
+
 def judge(
     program: Program,
     optimizer: torch.optim.Optimizer,
@@ -78,29 +94,22 @@ def judge(
     """
     held = [part for part in program.of(optimizer) if part.tensor.requires_grad]
     norms = norms_of([part.tensor for part in held])
+    case = Case(step, look, first, held, norms, program, optimizer)
     passes = look.passes_of_step(first)
-    made = Judgement(step, len(held), len(norms), [x for p in passes for x in p.losses])
-    made.passes = len(passes)
-    add = made.findings.extend
-    if not skips_overflow(optimizer):
-        add(_not_finite(held, norms, step, look))
-    add(_of_diagnose(look, step))
-    if not own_passes:
-        add(_cleared_at_step(held, norms, step, look))
-        add(_cleared_between(held, step, look, first))
-    add(_not_held(program, optimizer, step))
-    add(_replaced(program, optimizer, norms, step))
-    add(_frozen(program, optimizer, step))
-    add(_scaled(optimizer, norms, step, look))
-    lost = {key for finding in made.findings for key in finding.parameters}
-    without = [part for part in held if id(part.tensor) not in norms and part.name not in lost]
-    zero = [part for part in held if norms.get(id(part.tensor)) == 0 and part.name not in lost]
-    made.waiting = [
-        waiting
-        for kind, parts in (("unused", without), ("zero", zero))
-        if parts and (waiting := _waiting(kind, parts, step, look, first)).parts
-    ]
-    add(_cut(without, step, look, first, len(held)))
+    losses = [loss for each in passes for loss in each.losses]
+    made = Judgement(step, len(held), len(norms), losses, len(passes))
+    for check in _CHECKS:
+        is_skipped = (own_passes and check in _OF_PASSES) or (
+            check is _not_finite and skips_overflow(optimizer)
+        )
+        made.findings += () if is_skipped else check(case)
+    lost = {name for each in made.findings for name in each.parameters}
+    without = case.where(lambda part: id(part.tensor) not in norms and part.name not in lost)
+    zero = case.where(lambda part: norms.get(id(part.tensor)) == 0 and part.name not in lost)
+    for kind, parts in (("unused", without), ("zero", zero)):
+        waiting = _waiting(kind, parts, case)
+        made.waiting += [waiting] if waiting is not None else []
+    made.findings += _cut(without, case)
     return made
 
 
@@ -109,42 +118,34 @@ def judge_without(program: Program, look: Look) -> Judgement:
     first = look.passes[0]
     held = [part for key, part in program.parts.items() if key in first.reasons]
     if first.norms:  # other models have no part in it
-        reached = [
-            model
-            for model in program.models.values()
-            if any(id(each) in first.norms for each in model.parameters())
-        ]
-        own = {id(each) for model in reached for each in model.parameters()}
+        of_models = [[id(each) for each in m.parameters()] for m in program.models.values()]
+        own = {key for keys in of_models if any(k in first.norms for k in keys) for key in keys}
         held = [part for key, part in program.parts.items() if key in own]
     held = [part for part in held if part.tensor.requires_grad]
     keys = {id(part.tensor) for part in held}
     norms = {key: norm for key, norm in first.norms.items() if key in keys}
-    made = Judgement(1, len(held), len(norms), first.losses, 1)
-    made.findings += [*_not_finite(held, norms, 1, look), *_of_diagnose(look, 1)]
-    without = [part for part in held if id(part.tensor) not in norms]
-    made.findings += _cut(without, 1, look, 0, len(held))
-    return made
+    case = Case(1, look, 0, held, norms, program)
+    without = case.where(lambda part: id(part.tensor) not in norms)
+    findings = [*_not_finite(case), *_of_diagnose(case), *_cut(without, case)]
+    return Judgement(1, len(held), len(norms), first.losses, 1, findings)
 
 
-def _cut(
-    without: Sequence[Part], step: int, look: Look, first: int, total: int
-) -> Iterator[RunFinding]:
+def _names(parts: Sequence[Part]) -> list[str]:
+    return [part.name for part in parts]
+
+
+def _cut(without: Sequence[Part], case: Case) -> Iterator[RunFinding]:
     """Find parameters that a line of the program cuts off: one finding for each cause."""
     groups: dict[tuple[str, str | None], list[tuple[Part, Explanation]]] = {}
     for part in without:
-        reason = look.reason_for(id(part.tensor), first)
+        reason = case.look.reason_for(id(part.tensor), case.first)
         if reason is not None and _is_certain(reason):
             groups.setdefault((str(reason.causes), reason.line), []).append((part, reason))
     for group in groups.values():
-        names, reason = [part.name for part, _ in group], group[0][1]
-        ran = module_line(group[0][0])
-        message = (
-            f"{list_some(names, 4)} got no gradient at step {step} "
-            f"({len(names)} of {plural(total, 'trainable parameter')}). {reason}"
-        )
-        line = reason.line or ran
-        count = len(names)
-        yield run_finding("no-gradient", "warning", step, message, names, line=line, count=count)
+        part, reason = group[0]
+        words = {"total": plural(len(case.held), "trainable parameter"), "reason": str(reason)}
+        names, line = [each.name for each, _ in group], reason.line or module_line(part)
+        yield finding("cut", case.step, names, line=line, words=words)
 
 
 def _is_certain(reason: Explanation) -> bool:
@@ -152,103 +153,68 @@ def _is_certain(reason: Explanation) -> bool:
     return reason.kind == "cut" or not {"no-graph", "no-graph-watched"}.isdisjoint(reason.causes)
 
 
-def _waiting(kind: str, parts: Sequence[Part], step: int, look: Look, first: int) -> Waiting:
-    reasons = {id(part.tensor): look.reason_for(id(part.tensor), first) for part in parts}
-    open_ = [
-        part
-        for part in parts
-        if (reason := reasons[id(part.tensor)]) is None or not _is_certain(reason)
-    ]
-    return Waiting(
-        kind,
-        {id(part.tensor): part.name for part in open_},
-        reasons,
-        {id(part.tensor): module_line(part) for part in open_},
-        step,
-        all(part.tensor.dim() < 2 for part in open_),
-    )
+def _waiting(kind: str, parts: Sequence[Part], case: Case) -> Waiting | None:
+    known = [(part, case.look.reason_for(id(part.tensor), case.first)) for part in parts]
+    known = [(part, reason) for part, reason in known if reason is None or not _is_certain(reason)]
+    if not known:
+        return None
+    are_small = all(part.tensor.dim() < 2 for part, _ in known)
+    return Waiting(kind, {id(each[0].tensor): each for each in known}, case.step, are_small)
 
 
 def still_waiting(waiting: Waiting, step: int) -> RunFinding:
     """Say that parameters got no usable gradient in all steps since the look."""
     steps = step - waiting.since + 1
-    names = list(waiting.parts.values())
-    key = next(iter(waiting.parts))
-    reason, ran = waiting.reasons.get(key), waiting.lines.get(key)
-    what = "only zeros as gradient" if waiting.kind == "zero" else "no gradient"
-    often = f"in {plural(steps, 'step')}" if steps > 1 else f"at step {step}"
+    part, reason = next(iter(waiting.parts.values()))
+    ran = module_line(part)
     because = f" At step {waiting.since}: {reason}" if reason is not None else ""
     line = (reason.line if reason is not None else None) or ran
-    message = (
-        f"{list_some(names, 4)} got {what} {often} ({plural(len(names), 'parameter')}).{because}"
-    )
     if ran is not None and line == ran:
-        message += f" The forward of the module around it is at {ran}."
-    numbers = {"count": float(len(names)), "steps": float(steps)}
+        because += f" The forward of the module around it is at {ran}."
+    often = f"in {plural(steps, 'step')}" if steps > 1 else f"at step {step}"
+    words = {"often": often, "because": because}
     by_algebra = reason is not None and "derivative" in reason.causes
     is_open = steps < PATIENCE or by_algebra or (waiting.kind == "zero" and waiting.are_small)
-    severity: Severity = "info" if is_open else "warning"
-    return run_finding(waiting.kind, severity, step, message, names, line=line, **numbers)
-
-
-def _not_finite(
-    held: Sequence[Part], norms: dict[int, float], step: int, look: Look
-) -> Iterator[RunFinding]:
-    bad = [part for part in held if not math.isfinite(norms.get(id(part.tensor), 0))]
-    known = next((each for each in _all(look) if each.kind == "nan"), None)
-    losses = [loss for each in look.passes for loss in each.losses]
-    if not bad and all(map(math.isfinite, losses)):
-        return
-    names = [part.name for part in bad]
-    what = (
-        f"The gradient of {list_some(names, 4)} is NaN or Inf" if bad else "The loss is not finite"
+    names = _names([part for part, _ in waiting.parts.values()])
+    severity: Severity | None = "info" if is_open else None
+    numbers = {"steps": float(steps)}
+    return finding(
+        waiting.kind, step, names, line=line, severity=severity, words=words, numbers=numbers
     )
-    where = f" {known.message}" if known is not None else ""
-    line = place_in(known.message) if known is not None else None
-    message = f"{what} at step {step}, before the step.{where}"
-    yield run_finding("nan", "error", step, message, names, line=line, count=len(names))
 
 
-def _all(look: Look) -> Iterator[Finding]:
-    for each in look.passes:
-        yield from each.findings
-
-
-def _of_diagnose(look: Look, step: int) -> Iterator[RunFinding]:
-    """What `diagnose` warns of, each once."""
-    seen: set[str] = set()
-    for finding in _all(look):
-        if finding.kind == "nan" or finding.kind not in _FROM_DIAGNOSE:
-            continue  # the step says more of NaN
-        if finding.severity != "info" and finding.message not in seen:
-            seen.add(finding.message)
-            line = place_in(finding.message)
-            yield run_finding(finding.kind, finding.severity, step, finding.message, (), line=line)
-
-
-def _cleared_at_step(
-    held: Sequence[Part], norms: dict[int, float], step: int, look: Look
-) -> Iterator[RunFinding]:
-    """Gradients that the last pass gave, and that were gone when the step began."""
-    if not look.passes:
+def _not_finite(case: Case) -> Iterator[RunFinding]:
+    bad = case.where(lambda part: not math.isfinite(case.norms.get(id(part.tensor), 0)))
+    passes = case.look.passes
+    if not bad and all(math.isfinite(loss) for each in passes for loss in each.losses):
         return
-    had = look.passes[-1].norms
-    names = [p.name for p in held if had.get(id(p.tensor)) and not norms.get(id(p.tensor))]
-    if names:
-        message = (
-            f"The .grad of {list_some(names, 4)} was cleared between backward() and step() of "
-            f"step {step} ({plural(len(names), 'parameter')}), so the step did not use it. Call "
-            "zero_grad() before backward(), or after step()."
-        )
-        yield run_finding("cleared", "warning", step, message, names, count=len(names))
+    known = next((f for each in passes for f in each.findings if f.kind == "nan"), None)
+    line = known.line if known is not None else None
+    node = known.nodes[0] if known is not None and known.nodes else None
+    found = finding("gradient" if bad else "loss", case.step, _names(bad), line=line, node=node)
+    yield found if known is None else replaced(found, message=f"{found.message} {known.message}")
 
 
-def _cleared_between(
-    held: Sequence[Part], step: int, look: Look, first: int
-) -> Iterator[RunFinding]:
+def _of_diagnose(case: Case) -> Iterator[RunFinding]:
+    """What `diagnose` warns of, each once."""
+    every = [each for one in case.look.passes for each in one.findings]
+    for each in {each.message: each for each in reversed(every)}.values():
+        if each.kind in _FROM_DIAGNOSE and each.severity != "info":
+            about = each.kind, each.severity, case.step, each.message, (), each.line
+            yield make(RunFinding, *about)
+
+
+def _cleared_at_step(case: Case) -> Iterator[RunFinding]:
+    """Gradients that the last pass gave, and that were gone when the step began."""
+    had = case.look.passes[-1].norms if case.look.passes else {}
+    gone = case.where(lambda p: bool(had.get(id(p.tensor)) and not case.norms.get(id(p.tensor))))
+    if gone:
+        yield finding("cleared at step", case.step, _names(gone))
+
+
+def _cleared_between(case: Case) -> Iterator[RunFinding]:
     """Gradients of earlier passes of this step that were cleared before the next pass."""
-    own = {id(part.tensor): part.name for part in held}
-    passes = look.passes[first:]
+    own, passes = {id(part.tensor) for part in case.held}, case.look.passes[case.first :]
     cleared = 0
     for before, after in itertools.pairwise(passes):
         filled = {key for key in own if before.norms.get(key)}
@@ -256,82 +222,57 @@ def _cleared_between(
         is_one_step = before.steps_before == after.steps_before
         cleared += is_one_step and bool(filled) and filled <= after.cleared and filled == again
     if cleared:
-        message = (
-            f"{len(passes)} backward passes ran before step {step}, and the gradients of {cleared} "
-            f"of them were cleared before the next one. The step used only what was left, unless "
-            "the program kept copies. To accumulate, call zero_grad() once for each step()."
-        )
-        names = list(own.values())
-        yield run_finding("cleared", "warning", step, message, names, cleared=cleared)
+        numbers = {"passes": len(passes), "cleared": cleared}
+        yield finding("cleared between", case.step, _names(case.held), numbers=numbers)
 
 
-def _not_held(
-    program: Program, optimizer: torch.optim.Optimizer, step: int
-) -> Iterator[RunFinding]:
+def _not_held(case: Case) -> Iterator[RunFinding]:
     """Parameters that get a gradient, and that no optimizer has."""
-    beside = [part for part in program.beside(optimizer) if part.tensor.requires_grad]
+    assert case.optimizer is not None
+    beside = [part for part in case.program.beside(case.optimizer) if part.tensor.requires_grad]
     norms = norms_of([part.tensor for part in beside])
     found = [part for part in beside if norms.get(id(part.tensor))]
-    if not found:
-        return
-    names, ran = [part.name for part in found], module_line(found[0])
-    message = (
-        f"{list_some(names, 4)} got a gradient at step {step} ({plural(len(names), 'parameter')}), "
-        "but no optimizer holds them, so they stay as they are. Pass them to the optimizer, and "
-        "make it after the last change of layers; or freeze them with requires_grad_(False)."
-    )
-    yield run_finding("optimizer", "warning", step, message, names, line=ran, count=len(names))
+    if found:
+        yield finding("not held", case.step, _names(found), line=module_line(found[0]))
 
 
-def _replaced(
-    program: Program, optimizer: torch.optim.Optimizer, norms: dict[int, float], step: int
-) -> Iterator[RunFinding]:
+def _replaced(case: Case) -> Iterator[RunFinding]:
     """Tensors that only the optimizer has any more, as of a replaced layer."""
-    own = program.of(optimizer)
-    if not any(part.module is not None for part in own):
-        return
-    stale = [
-        part
-        for part in own
-        if part.module is None and part.tensor.requires_grad and id(part.tensor) not in norms
-    ]
-    if stale:
-        names = [part.name for part in stale]
-        message = (
-            f"{list_some(names, 4)} got no gradient at step {step} and is not a parameter of the "
-            "model. A layer that was replaced after the optimizer was made leaves such tensors: "
-            "make the optimizer after the last change."
-        )
-        yield run_finding("optimizer", "warning", step, message, names, count=len(names))
+    stale = case.where(lambda part: part.module is None and id(part.tensor) not in case.norms)
+    assert case.optimizer is not None
+    if stale and any(part.module is not None for part in case.program.of(case.optimizer)):
+        yield finding("replaced", case.step, _names(stale))
+
+
+def _frozen(case: Case) -> Iterator[RunFinding]:
+    assert case.optimizer is not None
+    frozen = [p for p in case.program.of(case.optimizer) if not p.tensor.requires_grad]
+    if frozen:
+        yield finding("frozen", case.step, _names(frozen), line=module_line(frozen[0]))
+
+
+def _scaled(case: Case) -> Iterator[RunFinding]:
+    if getattr(case.optimizer, "grad_scale", None) is not None:
+        return  # the optimizer unscales by itself, as fused ones do
+    readable = {key: norm for key, norm in case.norms.items() if norm != UNREAD}
+    scale = case.look.unscaled(readable)
+    if scale is not None:
+        yield finding("scaled", case.step, numbers={"scale": scale})
+
+
+_CHECKS: tuple[Callable[[Case], Iterator[RunFinding]], ...] = (
+    _not_finite,
+    _of_diagnose,
+    _cleared_at_step,
+    _cleared_between,
+    _not_held,
+    _replaced,
+    _frozen,
+    _scaled,
+)
+_OF_PASSES = (_cleared_at_step, _cleared_between)  # not where the step itself runs backward
 
 
 def skips_overflow(optimizer: torch.optim.Optimizer) -> bool:
     """Whether a GradScaler has told a fused optimizer to leave out a step with Inf in it."""
     return getattr(optimizer, "found_inf", None) is not None
-
-
-def _frozen(program: Program, optimizer: torch.optim.Optimizer, step: int) -> Iterator[RunFinding]:
-    frozen = [part for part in program.of(optimizer) if not part.tensor.requires_grad]
-    if frozen:
-        names, ran = [part.name for part in frozen], module_line(frozen[0])
-        message = (
-            f"The optimizer holds {list_some(names, 4)} ({plural(len(names), 'parameter')}), whose "
-            "requires_grad is False, so its step leaves them as they are. If they should learn, "
-            "call requires_grad_()."
-        )
-        yield run_finding("frozen", "info", step, message, names, line=ran, count=len(names))
-
-
-def _scaled(
-    optimizer: torch.optim.Optimizer, norms: dict[int, float], step: int, look: Look
-) -> Iterator[RunFinding]:
-    if getattr(optimizer, "grad_scale", None) is not None:
-        return  # the optimizer unscales by itself, as fused ones do
-    readable = {key: norm for key, norm in norms.items() if norm != UNREAD}
-    scale = look.unscaled(readable)
-    if scale is not None:
-        message = (
-            f"The loss was scaled by {scale:g}, and step {step} used gradients that were not "
-            "unscaled. Call scaler.step(optimizer) in place of optimizer.step()."
-        )
-        yield run_finding("scaled", "warning", step, message, scale=scale)

@@ -130,9 +130,8 @@ class Look:
 
     def passes_of_step(self, first: int) -> list[Pass]:
         """Return the passes since the latest step, else those from ``first`` on."""
-        return [each for each in self.passes if each.steps_before == self.steps] or (
-            self.passes[first:] or self.passes
-        )
+        of_step = [each for each in self.passes if each.steps_before == self.steps]
+        return of_step or self.passes[first:] or self.passes
 
     def reason_for(self, key: int, first: int) -> Explanation | None:
         """Return why a tensor has no usable gradient: what says most of the step's passes."""

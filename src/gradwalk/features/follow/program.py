@@ -17,6 +17,7 @@ from ...torch_api.modules import own_parameters, submodules
 from ...tracing.source_line import shown_file
 
 _T = TypeVar("_T")
+_FABRIC = ("lightning.fabric.", "lightning_fabric.")
 
 
 @dataclass(frozen=True)
@@ -146,7 +147,8 @@ def _unwrapped(model: nn.Module) -> nn.Module:
         place = type(model).__module__
         children = [each for each in submodules(model).values() if each is not None]
         is_wrapper = place.startswith("torch.") and not place.startswith("torch.nn.modules.")
-        if not is_wrapper or len(children) != 1 or _has_own(model):
+        is_fabric = place.startswith(_FABRIC) and type(model).__name__ == "_FabricModule"
+        if not (is_fabric or (is_wrapper and len(children) == 1)) or _has_own(model):
             return model
         model = children[0]
 

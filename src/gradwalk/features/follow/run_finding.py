@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...result import make, returned_by
+from ...result import returned_by
 from ...schema.findings import Severity
 from ...schema.json_values import json_number
+from .ranks import line_of
 
 
 @returned_by("follow(model, optimizer)")
@@ -25,6 +26,7 @@ class RunFinding:
         parameters: The names of the parameters it is about.
         line: A line of the program, as "model.py:31"; None if none is known.
         numbers: The numbers, by what they are.
+        node: The node of the step's graph where NaN or Inf was born; None if none is known.
     """
 
     kind: str
@@ -34,22 +36,12 @@ class RunFinding:
     parameters: tuple[str, ...] = ()
     line: str | None = None
     numbers: Mapping[str, float] = field(default_factory=dict)
+    node: int | None = None
+
+    def __str__(self) -> str:
+        return line_of(vars(self))
 
     def _as_json(self) -> dict[str, Any]:
         """Return the finding as plain JSON values."""
         numbers = {name: json_number(value) for name, value in self.numbers.items()}
         return {**vars(self), "parameters": list(self.parameters), "numbers": numbers}
-
-
-def run_finding(
-    kind: str,
-    severity: Severity,
-    step: int,
-    message: str,
-    parameters: Sequence[str] = (),
-    *,
-    line: str | None = None,
-    **numbers: float,
-) -> RunFinding:
-    """Make a finding."""
-    return make(RunFinding, kind, severity, step, message, tuple(parameters), line, numbers)

@@ -29,11 +29,12 @@ SPIKE = 20.0
 class Row:
     """The numbers of one step of one optimizer."""
 
-    __slots__ = ("norms", "ratios", "step", "total")
+    __slots__ = ("losses", "norms", "ratios", "step", "times", "total")
 
-    def __init__(self, step: int, norms: dict[int, float]) -> None:
-        self.step, self.norms = step, norms
+    def __init__(self, step: int, norms: dict[int, float], losses: list[float]) -> None:
+        self.step, self.norms, self.losses = step, norms, losses
         self.ratios: dict[int, float] = {}
+        self.times: float | None = None  # as large as the median before, if it is a spike
         self.total = math.hypot(*(norm for norm in norms.values() if norm != UNREAD))
 
 
@@ -43,37 +44,42 @@ class Statistics:
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.rows: deque[Row] = deque(maxlen=_MOST_ROWS)
         self.names: list[str] = []
-        self._waiting: list[tuple[int, list[Norms]]] = []
-        self._before: Sample | None = None
+        self._waiting: list[tuple[int, list[Norms], list[torch.Tensor]]] = []
         self._totals: deque[float] = deque(maxlen=_WINDOW)
         self.count = sum(1 for _ in held_by(optimizer))
 
-    def take(self, step: int, tensors: Sequence[torch.Tensor]) -> list[Row]:
+    def take(
+        self, step: int, tensors: Sequence[torch.Tensor], losses: list[torch.Tensor]
+    ) -> list[Row]:
         """Compute the norms of a step's gradients; return the rows that are known by now."""
-        self._waiting.append((step, grad_norms(tensors)))
-        is_free = all(values.device.type == "cpu" for _, values in self._waiting[-1][1])
+        norms = grad_norms(tensors)
+        self._waiting.append((step, norms, losses))
+        numbers = [*losses, *(values for _, values in norms)]
+        is_free = all(each.device.type == "cpu" for each in numbers)
         return self.flush() if is_free or len(self._waiting) >= _FLUSHED_EVERY else []
 
     def flush(self) -> list[Row]:
         """Read what was computed, and wait for the device if there is one."""
         found = []
-        for step, groups in self._waiting:
+        for step, groups, losses in self._waiting:
             norms: dict[int, float] = {}
             for places, values in groups:
                 norms.update(zip(places, values.tolist(), strict=True))
-            found.append(Row(step, norms))
+            row = Row(step, norms, [float(each) for each in losses])
+            row.times = self._times(row.total)
+            found.append(row)
         self._waiting.clear()
         self.rows.extend(found)
         return found
 
-    def spike(self, row: Row) -> float | None:
+    def _times(self, total: float) -> float | None:
         """Return how many times as large a norm is as the median before; None for no spike."""
-        if not math.isfinite(row.total):
+        if not math.isfinite(total):
             return None
         known = list(self._totals)
-        self._totals.append(row.total)
+        self._totals.append(total)
         median = statistics.median(known) if len(known) >= _LEAST else 0.0
-        return row.total / median if median and row.total > SPIKE * median else None
+        return total / median if median and total > SPIKE * median else None
 
     def samples_at(self, step: int) -> bool:
         """Whether the numbers before and after a step are compared."""
@@ -84,6 +90,7 @@ class Statistics:
         return [
             {
                 "step": row.step,
+                **({"loss": row.losses[-1]} if row.losses else {}),
                 "grad_norm": row.total,
                 **{f"grad_norm/{self.name(i)}": norm for i, norm in row.norms.items()},
                 **{f"update/{self.name(i)}": ratio for i, ratio in row.ratios.items()},

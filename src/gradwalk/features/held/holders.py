@@ -279,7 +279,7 @@ def advice_for(holders: Iterable[Holder], is_scalar: bool) -> str:
     kinds = list(dict.fromkeys(each.kind for each in holders))
     if len(kinds) > 1 and "variable" in kinds:  # the next iteration sets it anew
         kinds.remove("variable")
-    return " ".join(_ADVICE[kind].replace("{x}", instead) for kind in kinds[:2])
+    return " ".join(dict.fromkeys(_ADVICE[kind].replace("{x}", instead) for kind in kinds[:2]))
 
 
 def unnamed(keys: Sequence[int], referrers: Referrers) -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -13,8 +15,12 @@ import ipywidgets
 import torch
 from IPython.display import clear_output
 
+from ...export.disk import read_path, write_file
+from ...export.html import PageParts
+from ...export.pictures import live_page
 from ...graph.adjacency import collector_paused
 from ...graph.names import names_among
+from ...graph.outputs import read_outputs
 from ...hosts.ipython import shell
 from ...hosts.this_host import with_outer
 from ...result import make, returned_by
@@ -25,6 +31,8 @@ from ...torch_api.reading import in_short
 from ...tracing.watch import watch
 from ...types import Outputs
 from ...widget.graph_widget import GraphWidget
+from ..live.program import Forward
+from ..live.write_page import live_parts
 from ..quiz.quiz import written
 from .controls import (
     NumberInputs,
@@ -250,7 +258,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             changed = f"{self._called} returned {kind} now, and {before} the time before."
             self._say(None if before in (None, kind) else changed)
             assert self.widget is not None
-            with self.widget._change():
+            with self.widget._stage.change():
                 self._backward(source)
                 self.widget.set_trait("_number_inputs", self._number_inputs(source))
 
@@ -265,7 +273,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
 
     def _undo(self) -> Callable[[], None]:
         """Undo the last pass in every ``.grad``, so that a model's gradients do not add up."""
-        source = None if self.widget is None else self.widget._open()
+        source = None if self.widget is None else self.widget._stage.open()
         if source is None or not source.transport()["owned"]:
             return lambda: None
         cursor = source.cursor
@@ -295,7 +303,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
     def _say(self, sentence: str | None) -> None:
         self.error = sentence
         if self.widget is not None:
-            self.widget._say(sentence)
+            self.widget._stage.say(sentence)
 
     def _sentence(self, error: Exception) -> str:
         if str(error).startswith(f"{self._called} returned"):
@@ -346,7 +354,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             (True, -4.0)
         """
         assert self.widget is not None
-        self.widget._open()
+        self.widget._stage.open()
         found = differences(self._called, self._total, self.leaves, draws=self._draws)
         self.widget.set_trait("_differences", self._difference_models(found))
         return found
@@ -413,7 +421,7 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             Descent(before=4.0, after=1.0, moved={'w': (3.0, 2.0)})
         """
         assert self.widget is not None
-        self.widget._open()
+        self.widget._stage.open()
         check_rate(lr)
         controls = self.controls
         chosen = to_move({name: controls[name] for name in self.leaves}, self._ranged, names)
@@ -433,6 +441,60 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             self._waits = False
         self.update()
         return make(Descent, before, self._loss(), moved)
+
+    def to_html(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        source: bool = True,
+        quiz: str | None = None,
+    ) -> str | Path:
+        """Write the controls and the picture as a page that computes without Python.
+
+        The function runs once more for it. Every call of torch that it makes is recorded, and the
+        page runs the same calls with the numbers that its reader sets. Where the function takes
+        another branch the page says so, and is grey.
+
+        Args:
+            path (str | os.PathLike[str], optional): The file to write; None for no file.
+            title (str, optional): The title of the page; None for the name of the function.
+            source (bool, optional): Whether to include lines of the program. Default: ``True``.
+            quiz (str, optional): The quantity that the page asks for and marks: "grad" or "value";
+                None for no quiz.
+
+        Returns:
+            The text of the file; with a path, the path.
+
+        Raises:
+            ValueError: The page cannot compute this function, and why; or the graph is closed.
+            OSError: The file cannot be written.
+
+        Example::
+
+            >>> from gradwalk import interact
+            >>> box = interact(lambda w: (w - 1) ** 2, w=(-5.0, 5.0))
+            >>> "gradwalk-program" in box.to_html()
+            True
+        """
+        to = None if path is None else read_path(path, "to_html")
+        assert self.widget is not None
+        text = live_page(self.widget, title or self._called, source, quiz, make=self._live_parts)
+        return text if to is None else write_file(to, text, "to_html")
+
+    def _live_parts(self, source: GraphSource, quiz: str | None) -> PageParts:
+        ranges: dict[str, list[list[float]]] = {name: [] for name in self.leaves}
+        for each in self._number_inputs(source):
+            ranges[each["name"]].append([each["min"], each["max"], each["step"]])
+        forward = Forward(self._run_again, ranges=ranges)
+        return live_parts(source, quiz, forward)
+
+    def _run_again(self) -> list[torch.Tensor]:
+        """Call the function as it was called for the picture."""
+        torch.set_rng_state(self._state)
+        result = self._function(**{**self.kwargs, **self.leaves})
+        outputs = read_outputs((only_tensors(result),), self._called)
+        return [each.tensor for each in outputs if each.tensor is not None]
 
     def _loss(self) -> float:
         tensors = tensors_in(self.result)

@@ -94,7 +94,7 @@ _LAYERS = frozenset(
         "rnn_relu_cell", "multi_head_attention_forward",
     }
 )  # fmt: skip
-"""What torch computes by so many operations that any may be among them."""
+"""Functions that torch computes by many operations, of any class."""
 
 _CONVOLUTION = re.compile(r"_?conv(_transpose)?(\dd)?(_forward)?|convolution")
 _IN_PLACE_ON_VIEW = ("CopySlices", "AsStrided")
@@ -133,11 +133,11 @@ def is_layer(name: str) -> bool:
     return name in _LAYERS
 
 
-ANYTHING = "?"  # the name of a function that the text does not tell, and that may do anything
+ANYTHING = "?"  # the name of a function that the source does not show: it may do anything
 
 Test = tuple[Any, ...]
-"""A condition on the module's attributes: ("true", "training"), ("==", "bias", None), ("not", ...),
-("and", (...)), ("or", (...))."""
+"""A condition on a module's attributes: ("true", "training"), ("==", "bias", None), ("not", ...),
+("and", (...)) or ("or", (...))."""
 
 
 @dataclass(frozen=True)
@@ -152,14 +152,13 @@ class Branch:
 
 @dataclass(frozen=True)
 class Step:
-    """One thing that a forward does."""
+    """One step of a forward: a call of a function, or a use of something below the module."""
 
-    # The function: "relu", "+", "getitem"; ANYTHING; None for something below the module itself,
-    # ``refs``, that is called or handed on.
+    # The function: "relu", "+", "getitem"; ANYTHING; None where ``refs`` is called or passed on.
     name: str | None
     # Dotted names below the module; "*" stands for any name, "" for the module.
     refs: tuple[str, ...] = ()
-    # Dotted names below the module of what goes in: "weight", "qkv.weight".
+    # Dotted names below the module of the arguments: "weight", "qkv.weight".
     given: tuple[str, ...] = ()
     loops: tuple[int, ...] = ()  # the numbers of the loops around it, outermost first
     branches: tuple[Branch, ...] = ()  # the conditions around it, outermost first
@@ -176,8 +175,8 @@ def calls_method(step: Step) -> bool:
 def with_called(steps: Sequence[Step], called: Mapping[int, Sequence[Step]]) -> list[Step]:
     """Replace the calls of methods by the steps of these methods.
 
-    Returns all of them as steps of the one that calls: names below it, loops and conditions
-    numbered anew. ``called``: index of a step -> the steps of the method that it calls.
+    Returns all of them as steps of the calling module: with names below it, and with new numbers
+    for loops and conditions. ``called``: index of a step -> the steps of the method that it calls.
     """
     found: list[Step] = []
     free = 1 + _highest(steps)
@@ -203,11 +202,11 @@ def _highest(steps: Sequence[Step]) -> int:
     return max((number for some in numbers for number in some), default=0)
 
 
-_STRANGE = 3.0  # that a function made a node of a class that it does not make
-_SKIPPED = 0.1  # that a function which could have made a node did not run
-AGAIN = 0.4  # that a function made one more
+_STRANGE = 3.0  # the cost of a node whose class the function does not make
+_SKIPPED = 0.1  # the cost of a function that did not run, but could have made a node
+AGAIN = 0.4  # the cost of one more node of the same call
 
-_BACK = 0.15  # that a loop began again
+_BACK = 0.15  # the cost of one more round of a loop
 _ENOUGH = 1e-6
 
 CallNumbers = tuple[int, ...]
@@ -224,7 +223,7 @@ class Call(NamedTuple):
 
 
 class Aligner:
-    """Aligns operations with code; what repeats is aligned once."""
+    """Aligns operations with code. Equal sequences are aligned once."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[tuple[str, ...], tuple[Call, ...]], list[CallNumbers]] = {}
@@ -252,10 +251,10 @@ class Aligner:
 
 
 def _align(ops: tuple[str, ...], calls: tuple[Call, ...]) -> list[CallNumbers]:
-    """The owners that are as likely as any, of each operation.
+    """Return, for each operation, the owners of the calls that most likely made it.
 
-    The least sum of costs over all ways to go through the code, forwards and backwards; linear in
-    the number of operations times that of calls.
+    Those on a way through the code with the least sum of costs. One sweep forwards and one
+    backwards find it, in time linear in operations times calls.
     """
     own = [[_STRANGE if (d := _cost_of(call, op)) is None else d for call in calls] for op in ops]
     skipped = [0.0]
@@ -298,7 +297,7 @@ def _step(
     again: list[float],
     loops: Collection[list[int]],
 ) -> list[float]:
-    """The least doubt of standing at each place one operation later."""
+    """Return the least cost of being at each call one operation later."""
     found = []
     best = float("inf")
     for i in places:

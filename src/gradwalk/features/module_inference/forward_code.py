@@ -105,7 +105,7 @@ class Expressions:
                     self.known[each.id] = refs
 
     def _bind_items(self, target: ast.expr, taken: ast.expr) -> None:
-        """Bind a loop's variables; each of several to its own modules where that is known."""
+        """Bind the variables of a loop, each to its own modules where these are known."""
         called = taken.func if isinstance(taken, ast.Call) else None
         given = taken.args if isinstance(taken, ast.Call) else []
         variables = target.elts if isinstance(target, (ast.Tuple, ast.List)) else []
@@ -134,7 +134,7 @@ class Expressions:
         return self._test(node)
 
     def _test(self, node: ast.expr) -> Test | None:
-        """A condition, as far as it can be decided by the module's attributes."""
+        """Return a condition, as far as the module's attributes decide it; None for others."""
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
             inner = self._test(node.operand)
             return None if inner is None else ("not", inner)
@@ -286,7 +286,7 @@ class Expressions:
             self._call_other(called, ending, values, given)
 
     def _inherited(self, name: str) -> Any:
-        """What ``super()`` gives in this method."""
+        """Return the attribute that ``super()`` finds in this method; None without one."""
         mro = self.shared.cls.__mro__
         own = [any(each is self.function for each in vars(cls).values()) for cls in mro]
         at = own.index(True) if True in own else len(mro)
@@ -443,7 +443,7 @@ class _Function(Expressions):
 
     @property
     def _leaving(self) -> tuple[type[ast.stmt], ...]:
-        """After what nothing more runs; a function that returns to forward goes on there."""
+        """Statements after which nothing more runs; a called function returns to its caller."""
         return _LEAVING if self.callers else (ast.Return, *_LEAVING)
 
     def _block(self, body: Iterable[ast.stmt]) -> None:

@@ -30,7 +30,7 @@ MOST_OUTSIDE = 12  # operations outside of modules that stay as they are
 
 
 def boxes_outside(captured: Annotated, inferred: Mapping[int, str]) -> dict[int, str]:
-    """Boxes for the operations of a graph of modules that lie in none but the outermost.
+    """Find boxes for operations that lie in no module but the outermost.
 
     A watched operation is boxed by the function that called it, unless modules ran in between: a
     method of the model or a training step, which belongs around them. Where modules are inferred,

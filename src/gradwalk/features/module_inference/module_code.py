@@ -268,9 +268,9 @@ class ResolvedStep(NamedTuple):
     """A step of a module's code with its names looked up."""
 
     name: str | None  # the function; None for a call of modules
-    # The paths of those that it may call, with their places in their order.
+    # The paths of the modules that it may call, with their places in their order.
     modules: Mapping[str, int]
-    given: tuple[str, ...]  # the names below the module of what goes in
+    given: tuple[str, ...]  # the names below the module of its arguments
     loops: tuple[int, ...]  # as in `Step`
     branches: tuple[Branch, ...]  # as in `Step`
     names: tuple[str, ...] = ()  # the same paths, in their order
@@ -332,7 +332,7 @@ class ModuleCode:
                 yield ResolvedStep(name if owner else ANYTHING, {}, *around)
 
     def _meant(self, path: str, ref: str) -> list[str]:
-        """The modules that a name below a module may mean."""
+        """Return the modules that a name below a module may mean."""
         found = [path]
         for part in ref.split(".") if ref else ():
             if part == "*":
@@ -342,14 +342,14 @@ class ModuleCode:
         return [inner for each in found for inner in self._callable(each)]
 
     def _callable(self, path: str) -> list[str]:
-        """A module; for a container without forward (a list, a dict), its modules."""
+        """Return a module; of a container without forward (a list, a dict), its modules."""
         if self.modules[path].has_forward:
             return [path]
         return [inner for child in self._children[path] for inner in self._callable(child)]
 
     @remembered
     def caller(self, path: str) -> str:
-        """The module whose code calls one; OUTSIDE for that which the user calls."""
+        """Return the module whose code calls a module; OUTSIDE for one that the user calls."""
         outer, _, last = path.rpartition(".")
         if is_parametrization(path):  # run by looking at a parameter
             return outer if last.isdigit() else outer.rpartition(".")[0]
@@ -367,7 +367,7 @@ class ModuleCode:
 
     @remembered
     def user(self, path: str) -> str:
-        """The module whose code uses the parameters of one: it itself, if it is called.
+        """Return the module whose code uses a module's parameters: itself, if it is called.
 
         ``nn.MultiheadAttention`` never calls its ``out_proj`` and uses its parameters itself.
         """
@@ -398,13 +398,13 @@ class ModuleCode:
         return {i: cost(name, op) for i, name in called}
 
     def is_called(self, path: str) -> bool:
-        """Whether the code of a module around calls one."""
+        """Whether the code of an enclosing module calls a module."""
         around = (each for each in ancestors(path)[1:] if each in self.modules)
         return any(path in self._called(each) for each in around)
 
     @remembered
     def is_run(self, path: str) -> bool:
-        """Whether one is called, and so is every module around it."""
+        """Whether a module and every enclosing module are called."""
         outer = next((p for p in ancestors(path)[1:] if self._has_forward(p)), None)
         return outer is None or (self.is_called(path) and self.is_run(outer))
 
@@ -412,14 +412,14 @@ class ModuleCode:
         return path in self.modules and self.modules[path].has_forward
 
     def calls_to(self, path: str) -> list[str]:
-        """The modules that run while one does, outermost first, itself at the end."""
+        """Return the modules that run while a module runs, outermost first, itself last."""
         found = [path]
         while found[-1] != OUTSIDE:
             found.append(self.caller(found[-1]))
         return found[::-1]
 
     def function_calls(self, path: str) -> list[Call]:
-        """All that a module without parameters in the graph does, with what is in it."""
+        """Return all calls in a module without parameters in the graph, and in its modules."""
         if path not in self._deeds:
             self._deeds[path] = []  # of a module within itself
             steps = self.steps(path)
@@ -436,10 +436,10 @@ class ModuleCode:
 
 
 def is_parametrization(path: str) -> bool:
-    """Whether a path leads into what `torch.nn.utils.parametrize` put into a module."""
+    """Whether a path leads to something that `torch.nn.utils.parametrize` added to a module."""
     return ".parametrizations." in f".{path}."
 
 
 def having(path: str) -> str:
-    """The module that has a parametrized parameter; any other itself."""
+    """Return the module of a parametrized parameter; any other path itself."""
     return path.partition(".parametrizations")[0] if is_parametrization(path) else path

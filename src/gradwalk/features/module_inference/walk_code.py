@@ -1,4 +1,4 @@
-"""A walk through the code of a model, from one operation that is certain to the next."""
+"""A walk through the code of a model, from each operation of a known module to the next."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Program:
     users: list[list[int]]  # the places of the operations that take its outputs, ascending
     constants: list[bool]  # whether it has an operand that needs no grad
     parameters: list[list[list[str]]]  # the parameters that it takes: of each, its dotted names
-    # Place of what computes a linear layer -> the places of what reshapes its input to rows, and
-    # its result back.
+    # Place of the product of a linear layer -> the places of the operations that reshape its input
+    # to rows, and its result back.
     reshapings: dict[int, list[int]]
 
 
@@ -63,7 +63,7 @@ def read_program(captured: Capture, parameters: Mapping[int, list[str]]) -> Prog
 
 
 def _reshapings(program: Program, place: int) -> list[int]:
-    """The operations with which a linear layer reshapes its input to rows, and its result back."""
+    """Return the operations by which a linear layer reshapes its input to rows, and back."""
     ops, shapes, users = program.ops, program.shapes, program.users
     found: list[int] = []
     rows, given = shapes[place], None
@@ -91,7 +91,7 @@ class Anchor(NamedTuple):
 
     place: int  # its position in the program
     path: str  # the module
-    calls: list[str]  # the modules that run while it does, outermost first, itself at the end
+    calls: list[str]  # the modules that run at the same time, outermost first, itself last
     # Step of its code that calls a function -> the cost of the step as the operation's origin.
     costs: Mapping[int, float | None]
     # The parameters that it takes; none if it takes tensors computed from them.
@@ -100,7 +100,7 @@ class Anchor(NamedTuple):
 
 
 def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
-    """The operations that take a module's parameters, or what was only rearranged of one."""
+    """Return the operations that take a module's parameters, rearranged or as they are."""
     found: dict[int, Anchor] = {}
     derived: dict[int, str] = {}  # parameters that were transposed, cast or recomputed
     last, shared = "", _Shared(program, code)
@@ -137,7 +137,7 @@ def certain_operations(program: Program, code: ModuleCode) -> list[Anchor]:
 
 
 class _Shared:
-    """Which of several modules that share a parameter runs."""
+    """Chooses which of the modules that share a parameter runs."""
 
     def __init__(self, program: Program, code: ModuleCode) -> None:
         self._code = code
@@ -176,7 +176,7 @@ class _Shared:
 
 
 def _holders(paths: list[str]) -> dict[str, str]:
-    """The modules that hold a shared one: what is in it has the same names everywhere."""
+    """Map each path to the module above the names that all paths end with."""
     found = {}
     parts = [path.split(".") for path in paths]
     same = 0
@@ -191,12 +191,12 @@ def _holders(paths: list[str]) -> dict[str, str]:
 
 _BEFORE_LAYER = 0.3  # a layer's operations rather follow its parameters than come before them
 
-_Costs = Mapping[int, float | None]  # that each step of a module made the node that is certain
+_Costs = Mapping[int, float | None]  # step of a module -> the cost of assuming it made the node
 
 
 @dataclass
 class _Frame:
-    """A module that runs: how far its code has come."""
+    """A running module, and the current step of its code."""
 
     path: str  # the module
     at: int = -1  # the place of the step that runs; -1 before the first
@@ -206,20 +206,20 @@ class _Frame:
 
 
 class CodeWalk:
-    """Where in the code of a model its program is."""
+    """The current place of a program in the code of its model."""
 
     def __init__(self, code: ModuleCode) -> None:
         self._code = code
         self._running = [_Frame(OUTSIDE)]
 
     def through(self, anchors: Iterable[Anchor]) -> Iterator[list[Call]]:
-        """Go from each operation that is certain to the next, and on to the end of the program."""
+        """Yield the calls from each operation of a known module to the next, and to the end."""
         for anchor in anchors:
             yield self._go_to(anchor)
         yield [call for frame in reversed(self._running) for call in self._tail(frame)]
 
     def _go_to(self, anchor: Anchor) -> list[Call]:
-        """Go on to an operation of which the module is certain: what the code does on the way."""
+        """Move to an operation of a known module; return the calls on the way."""
         _, path, calls, costs, parameters, before = anchor
         running = self._running
         start = len(path) + 1 if path and path != OUTSIDE else 0
@@ -250,7 +250,7 @@ class CodeWalk:
     def _from_where(
         self, calls: Sequence[str], wanted: str | None, costs: _Costs, parameters: Sequence[str]
     ) -> tuple[int, int | None]:
-        """The innermost running module that goes on to some calls, and where; -1 for none."""
+        """Return the innermost running module that can make some calls, and where; -1 for none."""
         running = self._running
         level = -1
         for frame, called in zip(running, calls, strict=False):
@@ -272,7 +272,7 @@ class CodeWalk:
         costs: _Costs,
         parameters: Sequence[str],
     ) -> int | None:
-        """The next place where a module calls another or uses a parameter; None at its end."""
+        """Return the next place of a call of another module or use of a parameter, if any."""
         steps = self._code.steps(frame.path)
         if not steps:
             return 0
@@ -300,7 +300,7 @@ class CodeWalk:
         return None
 
     def _preparing(self, frame: _Frame, place: int, costs: _Costs) -> int:
-        """The step that prepares for another: this itself, or the last one before that can."""
+        """Return the last step, up to this one, that can have made a preparing operation."""
         steps = self._code.steps(frame.path) or ()
         for i in range(min(place, len(steps) - 1), frame.at, -1):
             if i not in costs:
@@ -310,7 +310,7 @@ class CodeWalk:
         return place
 
     def _goes_on(self, step: ResolvedStep, frame: _Frame, inner: str | None, again: bool) -> bool:
-        """Whether a step that runs may itself be the next."""
+        """Whether the running step may also be the next one."""
         if inner is None or frame.inner is None:
             return inner is None and frame.inner is None and not again
         order = step.modules
@@ -324,7 +324,7 @@ class CodeWalk:
         return self._piece(frame.path, frame.at, len(steps), after=frame.inner, ran=ran)
 
     def _between(self, frame: _Frame, place: int, inner: str | None) -> list[Call]:
-        """The steps of a module from its current place to another, perhaps around a loop."""
+        """Return the calls of a module from its current place to another, perhaps around a loop."""
         steps = self._code.steps(frame.path)
         path, at = frame.path, frame.at
         if not steps or place > at:
@@ -365,7 +365,7 @@ class CodeWalk:
         before: str | None = None,
         ran: Sequence[int] | None = None,
     ) -> list[Call]:
-        """The steps of a module from one place to another, with the modules that it calls.
+        """Return the calls of a module from one place to another, those of its modules included.
 
         ``after``: the module after which the calls at ``first`` begin; None for all of them.
         ``before``: the module before which the calls at ``last`` end; None for all of them.
@@ -415,12 +415,12 @@ class CodeWalk:
 
 
 def _takes(step: ResolvedStep, name: str) -> bool:
-    """Whether a step takes what has a dotted name below the module."""
+    """Whether a step takes the parameter of a dotted name below the module."""
     return any(means(given, name) for given in step.given)
 
 
 def _turned_within(step: ResolvedStep, now: str, then: str) -> int:
-    """How many loops begin anew inside of that which goes on from one module to another."""
+    """Count the inner loops that start over when a loop moves from one module to another."""
     first, second = now.split("."), then.split(".")
     if not len(first) == len(second) == len(step.differing):
         return 0

@@ -15,6 +15,7 @@ from ...backward.recorded_pass import refuse_within_backward
 from ...comparison.compare_widget import CompareWidget, MemberPlaces
 from ...graph.adjacency import collector_paused
 from ...graph.names import caller_names
+from ...hosts.progress import progress
 from ...result import make, returned_by
 from ...schema.comparison import ErrorsModel
 from ...sources.graph_source import GraphSource, are_small
@@ -183,7 +184,10 @@ def _compare(
 ) -> NumericsComparison:
     with collector_paused(), unseen(), torch.no_grad():
         both = aligned(*sides)
-        gaps = {node: _gaps(both, node, allowed) for node in both.order}
+        gaps: dict[int, Distances] = {}
+        with progress("comparison", lambda: len(gaps), len(both.order)):
+            for node in both.order:
+                gaps[node] = _gaps(both, node, allowed)
         wrong = wrongly_paired(both, gaps)
         if wrong:
             both = both.without(wrong)

@@ -243,8 +243,9 @@ class Advice:
 
     def __str__(self) -> str:
         spare = Bytes(self.budget - self.peak)
+        barely = "barely " if _is_tight(self.budget, self.peak) else ""
         verdict = {
-            True: f"it fits in {self.budget} with {spare} to spare",
+            True: f"it {barely}fits in {self.budget} with {spare} to spare",
             False: f"it does not fit in {self.budget}",
             None: f"a lower bound, so whether it fits in {self.budget} is unknown",
         }[self.fits]
@@ -367,9 +368,14 @@ _TIGHT = 2**30
 _LARGE = 4 * 2**30
 
 
+def _is_tight(budget: Bytes, peak: Bytes) -> bool:
+    """Whether a step fits a card, but what else is on a card may not fit beside it."""
+    return 0 <= budget - peak < _TIGHT and budget > _LARGE
+
+
 def _budget_notes(budget: Bytes, peak: Bytes, given: object) -> Iterator[str]:
     """Yield what to know about a budget that is a card's memory."""
-    if 0 <= budget - peak < _TIGHT and budget > _LARGE:
+    if _is_tight(budget, peak):
         yield (
             "On a GPU, less than 1 GiB to spare is little: the context of CUDA and the libraries' "
             "workspaces take memory, too."

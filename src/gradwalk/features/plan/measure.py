@@ -32,7 +32,7 @@ class MeasureController(Controller[GraphTraits]):
 
     def measure(self) -> Measurement:
         """Measure each node; see `GraphWidget.measure`."""
-        found = measure(self.widget._open())
+        found = measure(self.stage.open())
         seconds = {each.node: each.seconds for each in found.nodes}
         overlay = amounts("time in backward, measured", "s", seconds)
         self.widget._feature("overlay").put({**overlay, "is_shown": True})

@@ -15,6 +15,7 @@ from torch.autograd.graph import Node
 from ...graph.adjacency import walk
 from ...graph.names import Names, read_names
 from ...graph.outputs import read_outputs
+from ...hosts.progress import progress
 from ...torch_api.checkpoints import frame_of, inputs_of
 from ...torch_api.fake_tensors import (
     DataSheet,
@@ -183,7 +184,8 @@ def _recorded(given: StepInputs) -> Recorded:
         recorded = Recorded(recorder, compiled=compiled, is_real=given.is_real)
         recorded.flipped = given.flipped
         eager = torch.compiler.set_stance("force_eager") if compiled else contextlib.nullcontext()
-        with _entered(fakes), eager:
+        shown = progress("plan", lambda: len(recorder.operations), unit="operations")
+        with shown, _entered(fakes), eager:
             _run(model, batch, given, recorded, fakes)
     if fakes.values is not None:
         recorded.is_blind = fakes.values.is_blind

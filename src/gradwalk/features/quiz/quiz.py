@@ -31,16 +31,16 @@ class QuizController(Controller[GraphTraits]):
     def start(self, what: str | None, nodes: Iterable[int | str] | None) -> None:
         """Start a quiz, or end it; see `GraphWidget.quiz`."""
         widget = self.widget
-        source = widget._open()
+        source = self.stage.open()
         if what is None:
             self._end()
             return
         if not isinstance(what, str) or what not in KINDS:
             choices = ", ".join(map(repr, KINDS))
             raise ValueError(f"quiz() was given {what!r}; what can be asked is one of {choices}.")
-        with widget._change():
+        with self.stage.change():
             if what != "value":
-                widget._start()
+                self.stage.start()
             dtypes = dict(source.graph.nodes(data="dtype"))
             asked = Quiz(what, widget.model, widget.run, widget._steps, dtypes)  # type: ignore[arg-type]
             given = None if nodes is None else [find_node(source.graph, node) for node in nodes]
@@ -55,7 +55,7 @@ class QuizController(Controller[GraphTraits]):
         """Take an answer, and return whether it is right; see `GraphWidget.answer`."""
         asked = self._quiz_on("answer()")
         found = asked.answer(
-            find_node(self.widget._open().graph, node), None if text is None else str(text)
+            find_node(self.stage.open().graph, node), None if text is None else str(text)
         )
         self._show()
         return found
@@ -63,7 +63,7 @@ class QuizController(Controller[GraphTraits]):
     def reveal(self, node: int | str | None) -> None:
         """Give up a question, or all; see `GraphWidget.reveal`."""
         asked = self._quiz_on("reveal()")
-        asked.reveal(None if node is None else find_node(self.widget._open().graph, node))
+        asked.reveal(None if node is None else find_node(self.stage.open().graph, node))
         self._show()
 
     def handle(self, message: dict[str, Any]) -> bool:
@@ -79,7 +79,7 @@ class QuizController(Controller[GraphTraits]):
 
     def mask(self, trait: str, value: Any) -> Any:
         """Return what may be seen of the value of a trait while the quiz is on."""
-        asked, source = self._asked, self.widget._source
+        asked, source = self._asked, self.stage.source
         if asked is None:
             return value
         if trait == "_shares":
@@ -118,7 +118,7 @@ class QuizController(Controller[GraphTraits]):
                 widget.set_trait("score", asked.score)
             if widget.comm is not None:
                 widget.send_state(list(_MASKED))
-        widget._refresh()
+        self.stage.refresh()
 
 
 # Relative, as torch.testing has them.

@@ -185,7 +185,7 @@ def same_batch(leaves: Sequence[LeafOverRanks]) -> Iterator[Finding]:
 
 
 def _arrived(leaf: LeafOverRanks, rank: int) -> StatisticsModel | None:
-    """The local gradient on a rank; None without one, or without the leaf."""
+    """Return the local gradient on a rank; None without one, or without the leaf."""
     return local_of(leaf.on[rank]) if rank in leaf.on else None
 
 
@@ -194,7 +194,7 @@ def _fingerprint(found: StatisticsModel | None) -> tuple[object, ...]:
 
 
 def _copies(leaf: LeafOverRanks) -> list[frozenset[int]]:
-    """Sets of several ranks that hold the same part of a leaf by its placement."""
+    """Return the sets of two or more ranks whose placement gives them the same part of a leaf."""
     found = {frozenset(each["copies"]) for each in leaf.on.values() if each["copies"] is not None}
     return [ranks for ranks in found if len(ranks) > 1]
 
@@ -306,7 +306,7 @@ def _unused(ranks: Sequence[RankModel], leaves: Sequence[LeafOverRanks]) -> Iter
 
 
 def _branch_of(leaf: LeafOverRanks, it: str) -> str:
-    """The branch that may have left it out."""
+    """Say in a phrase which branch of the program may have left it out."""
     branch = next((each["branch"] for each in leaf.on.values() if each["branch"]), None)
     if branch is None:
         return f"as when a branch of the forward pass leaves {it} out"

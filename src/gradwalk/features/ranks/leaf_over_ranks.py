@@ -35,8 +35,7 @@ def ranks_model(
 ) -> RanksModel:
     """Return each node's gradient norms.
 
-    ``pairs``: rank -> shown node -> that rank's node. ``among``: the ranks that do the same as the
-    shown one.
+    ``pairs``: rank -> shown node -> that rank's node. ``among``: the replicas of the shown rank.
     """
     numbers = [report["rank"] for report in ranks]
     size = max(1, math.ceil(len(ranks) / MOST_BARS))
@@ -66,10 +65,9 @@ def ranks_model(
 def are_odd(norms: Sequence[float | None]) -> list[bool]:
     """Mark the norms that differ from most of the others.
 
-    Returns, by rank, whether it is of another kind than most (finite, not finite, none at all; of
-    kinds that are as frequent the first is the usual one), or finite and, beside two others at
-    least, more than 10 times the middle one, or less than a tenth of it. ``norms``: by rank; None
-    without a gradient.
+    A norm is finite, infinite or NaN, or None without a gradient. One of another kind than most is
+    odd; of equally frequent kinds the first is the usual one. Among three finite norms or more, one
+    over 10 times the median or under a tenth of it is odd, too. ``norms`` and the result: by rank.
     """
     finite = [norm for norm in norms if norm is not None and math.isfinite(norm)]
     none = sum(norm is None for norm in norms)
@@ -90,7 +88,7 @@ def _kind(norm: float | None) -> int:
 def _elsewhere(
     ranks: Sequence[RankModel], pairs: Mapping[int, Mapping[int, int]]
 ) -> list[ElsewhereModel]:
-    """The nodes that other ranks have beyond the shown graph; equal graphs share an entry."""
+    """Return the nodes that the shown graph lacks; ranks with equal graphs share an entry."""
     alike: dict[str, list[RankModel]] = {}
     for report in ranks:
         if pairs.get(report["rank"]):  # of a graph that has something in common with the shown one
@@ -113,11 +111,11 @@ class _Lacking:
 
 
 _LACKS: Any = _Lacking()  # the rank should have it
-_BEYOND: Any = _Lacking()  # the rank does something else
+_BEYOND: Any = _Lacking()  # the rank is not a replica, so it has another part of the model
 
 
 def _on(report: RankModel, nodes: int, pairs: Mapping[int, int] | None) -> list[Any]:
-    """The norms on one rank, by node of the shown graph."""
+    """Return the norms on one rank, by node of the shown graph."""
     norms = dict(enumerate(map(number_of, report["norms"])))  # of a damaged file there are too few
     if pairs is None:
         return [norms.get(node) for node in range(nodes)]

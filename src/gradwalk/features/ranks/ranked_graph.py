@@ -212,7 +212,7 @@ class Ranked(SavedGraph):
 
 @dataclass(frozen=True)
 class Alike:
-    """The sets of ranks that do the same: all replicas, or the replicas of one pipeline stage."""
+    """The sets of replicas: all ranks, or the ranks of one pipeline stage."""
 
     sets: Mapping[int, int]  # rank -> the number of its set
     shown: int  # the number of the shown set
@@ -223,7 +223,7 @@ class Alike:
         return self.ranks_of(self.shown)
 
     def ranks_of(self, number: int) -> frozenset[int]:
-        """The ranks of one set."""
+        """Return the ranks of one set."""
         return frozenset(rank for rank, each in self.sets.items() if each == number)
 
 
@@ -265,7 +265,7 @@ def read_ranks(
 
 @dataclass(frozen=True)
 class _Laid:
-    """The union of the graphs of ranks that do the same."""
+    """The union of the graphs of some replicas."""
 
     whole: United | None  # the union; None if all graphs are equal
     # Rank -> node of the union -> node of that rank's graph; empty if all are equal.
@@ -275,7 +275,7 @@ class _Laid:
 def _with_graph_of(
     rank: int, ranks: Mapping[int, RankFile], max_nodes: int | None, known: dict[str, _Laid]
 ) -> Ranked:
-    """One of them shown; ``known`` has what was laid on each other for another."""
+    """Return the graph of one rank; ``known`` caches the unions."""
     reports = [ranks[each].report for each in sorted(ranks)]
     sets = sets_of(reports)
     shown = ranks[rank]
@@ -300,7 +300,7 @@ def _laid(
     max_nodes: int | None,
     known: dict[str, _Laid],
 ) -> _Laid:
-    """Lay the graphs of like ranks on each other."""
+    """Unite the graphs of replicas."""
     kinds: dict[str, RankFile] = {}
     for file in files:
         kinds.setdefault(file.report["structure"], file)
@@ -328,7 +328,7 @@ def _laid(
 
 
 def _edges(saved: SavedGraphModel) -> list[EdgeRanksModel]:
-    """The edges that some ranks lack."""
+    """Return the edges that some ranks lack."""
     return [
         {"edge": place, "here": more["ranks"] == "some"}
         for place, more in enumerate(saved["network"]["edges"])

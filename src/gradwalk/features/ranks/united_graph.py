@@ -1,4 +1,4 @@
-"""The graphs of several ranks laid on each other: what only some of them have is there, too."""
+"""The union of the graphs of several ranks, with the nodes that only some of them have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _A_NODE = re.compile(r"\(node (\d+)\)")
 
 @dataclass(frozen=True)
 class _UnitedIds:
-    """Where the parts of one graph are in the whole: by node, edge and checkpointed region."""
+    """The places of a graph's nodes, edges and checkpointed regions in the union."""
 
     nodes: list[int]
     edges: list[int]
@@ -36,17 +36,17 @@ class _UnitedIds:
 
 
 class United:
-    """Graphs laid on each other: each node has one place, whichever rank is shown."""
+    """The union of some graphs: each node has one place, for every shown rank."""
 
     def __init__(
         self,
         graphs: Mapping[str, SavedGraphModel],
         ranks: Mapping[str, int],
     ) -> None:
-        """Lay graphs on each other that have something in common.
+        """Unite graphs that have nodes in common.
 
-        Each is matched with what is there already, so the whole has no cycle, and what several of
-        them have is there once.
+        Each is matched with the union of those before. So nodes that several graphs have are there
+        once, and the union has no cycle.
         """
         self._graphs, self._ranks = graphs, ranks
         self._whole = nx.MultiDiGraph(roots=[])
@@ -72,7 +72,7 @@ class United:
         edges: dict[Hashable, EdgeModel],
         regions: dict[Hashable, int],
     ) -> _UnitedIds:
-        """Lay one more graph on those before."""
+        """Add one more graph to the union."""
         there, whole = SavedGraph(saved).drawn, self._whole
         place_of = {node: place for place, node in self.matched(there).items()}
         for node, data in there.nodes(data=True):
@@ -107,7 +107,7 @@ class United:
         return _UnitedIds(nodes, at, own)
 
     def matched(self, other: nx.MultiDiGraph) -> dict[int, int]:
-        """Place -> the same node of another graph."""
+        """Map places to the same nodes of another graph."""
         if not len(self._whole):
             return {}
         pairs = _of_same_names(match(self._whole, other).pairs, self._whole, other)
@@ -123,11 +123,11 @@ class United:
         return pairs
 
     def pairs(self, structure: str) -> dict[int, int]:
-        """Place -> the node of one of the graphs."""
+        """Map places to the nodes of one of the graphs."""
         return {place: node for node, place in enumerate(self._places[structure].nodes)}
 
     def showing(self, structure: str, saved: SavedGraphModel) -> SavedGraphModel:
-        """Return the whole with one rank's numbers; from other ranks where it lacks a node."""
+        """Return the union with one rank's numbers; where it lacks a node, with another rank's."""
         shown = _moved(saved, self._places[structure])
         whole = [(shown, self._places[structure], 0)]
         for other, graph in self._graphs.items():
@@ -196,7 +196,7 @@ class United:
 def _of_same_names(
     pairs: Mapping[int, int], whole: nx.MultiDiGraph, other: nx.MultiDiGraph
 ) -> dict[int, int]:
-    """The pairs without leaves of other names, and without what takes these."""
+    """Drop pairs of leaves with different names, and pairs of operations that take them."""
     leaves = [place for place in pairs if whole.nodes[place]["kind"] == "leaf"]
     names = {at: {whole.nodes[at]["name"], other.nodes[pairs[at]]["name"]} for at in leaves}
     renamed = [at for at, both in names.items() if len(both - {None}) > 1]
@@ -212,7 +212,7 @@ def _of_same_names(
 
 
 def _sorted(records: Sequence[Any], order: Callable[[Any], int]) -> list[int]:
-    """By record its place among all, when they are sorted."""
+    """Return the place of each record after sorting."""
     places = [0] * len(records)
     for place, i in enumerate(sorted(range(len(records)), key=lambda i: order(records[i]))):
         places[i] = place
@@ -220,7 +220,7 @@ def _sorted(records: Sequence[Any], order: Callable[[Any], int]) -> list[int]:
 
 
 def _of_each(graphs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
-    """By place the first of the graphs that has it, and what it is there."""
+    """Return, for each place, the first graph that has it, and its number there."""
     found: dict[int, tuple[int, int]] = {}
     for which, places in enumerate(graphs):
         for own, place in enumerate(places):
@@ -229,7 +229,7 @@ def _of_each(graphs: Sequence[Sequence[int]]) -> list[tuple[int, int]]:
 
 
 def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
-    """A graph whose parts are called by their places."""
+    """Return a graph with the places in the union as its numbers."""
     found = _renumbered_at(saved, places.nodes, places.edges, places.regions)
     graph = found["network"]["graph"]
     roots = [[places.nodes[node], output_nr] for node, output_nr in graph["roots"]]
@@ -243,7 +243,7 @@ def _moved(saved: SavedGraphModel, places: _UnitedIds) -> SavedGraphModel:
 def _derivatives(
     graphs: Sequence[SavedGraphModel], lacked: Sequence[bool]
 ) -> list[DerivativeModel]:
-    """Those of the shown graph, and each of others with an end that it lacks, which is marked."""
+    """Return the shown graph's, and those of other graphs with an end that it lacks."""
     shown, *others = (graph["graph"]["derivatives"] for graph in graphs)
     beyond = (each for found in others for each in found)
     marked = [each for each in beyond if lacked[each["node"]] or lacked[each["of"]]]
@@ -273,7 +273,7 @@ def _network_edges(
 
 
 def _at_its_end(stages: list[StageModel] | None, cursor: int, rank: int) -> list[StageModel] | None:
-    """What another rank says of a node when its pass is over, at every cursor of the shown one."""
+    """Return a node's details of another rank after its pass, for every cursor."""
     if stages is None:
         return None
     details = details_at(stages, cursor)
@@ -313,7 +313,7 @@ def _classes_of(saved: SavedGraphModel) -> dict[str, str]:
 
 
 def _finding_at(found: FindingModel, places: Sequence[int]) -> FindingModel:
-    """Return a rank's finding with the node numbers of the whole, in its message too."""
+    """Return a rank's finding with the node numbers of the union, in its message too."""
 
     def node(text: str) -> str:
         place = int(text)

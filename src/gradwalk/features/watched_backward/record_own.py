@@ -20,8 +20,13 @@ from ...graph.names import Names
 from ...graph.outputs import read_outputs
 from ...torch_api.engine import current_node
 from ...torch_api.modes import grad_mode_kept, unseen
+from ...torch_api.nodes import leaf_tensor
+from ...torch_api.reading import is_plain
+from ...torch_api.saved_tensors import read_saved, signed
 from ...tracing.session import Budget
+from ...tracing.steps import note_counts
 
+_MEANS_OF_TARGETS = ("NllLossBackward0", "NllLoss2DBackward0")
 MOST_KEPT = 2**24
 """Bytes of gradients that are kept of a pass; of the others only statistics."""
 
@@ -50,8 +55,25 @@ def _observed(outputs: Sequence[torch.Tensor], budget: Budget) -> tuple[Capture,
     if follower is not None and not isinstance(follower, RecordedPass):
         return None  # a widget follows it
     budget.nodes -= len(captured.nodes)
+    with suppress(Exception):  # what a loss saved may be packed, or of a class that refuses
+        _note_targets(captured)
     roots = {node for node, _ in captured.roots}
     return captured, Observer(captured.nodes, _ignore, roots, MOST_KEPT)
+
+
+def _note_targets(captured: Capture) -> None:
+    """Note over how many targets the losses of a pass average, before it frees them."""
+    found = 0
+    for node in captured.operations:
+        if captured.graph.nodes[node]["op"] not in _MEANS_OF_TARGETS:
+            continue
+        saved = {each.name: each.value for each in read_saved(captured.nodes[node])}
+        target = saved["target"]
+        if saved["reduction"] == 1 and is_plain(target) and target.is_cpu:
+            found += int((target != signed(saved["ignore_index"])).sum())
+    if found:
+        leaves = (leaf_tensor(each) for each in captured.nodes)
+        note_counts(found, [id(leaf) for leaf in leaves if leaf is not None])
 
 
 def _ignore() -> None:

@@ -1,0 +1,2 @@
+import "../features/live/plugin";
+import "./entry";

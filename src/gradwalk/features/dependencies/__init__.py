@@ -1,0 +1,1 @@
+"""Which rows of which inputs each row of an output depends on."""

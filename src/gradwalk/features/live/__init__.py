@@ -1,0 +1,1 @@
+"""Pages whose numbers can be changed: a recorded program that the page computes again."""
