@@ -26,8 +26,8 @@ export function numbersIn(stage: Element): Numbers {
 }
 
 /**
- * Play the steps from `from` on in a picture that shows them already: dots run along the arrows, shares move to the sum,
- * numbers pop and cells fill.
+ * Play the steps from `from` on in a picture that shows them already: dots run along the arrows, numbers pop
+ * and cells fill.
  */
 export function playStep(
   { canvas, overlay }: { canvas: Element; overlay: SVGGElement },
@@ -36,7 +36,7 @@ export function playStep(
   from: number,
   before: Numbers,
 ): void {
-  const { steps, passed, run, ready } = recording;
+  const { steps, passed, run } = recording;
   if (!run) return;
   const ran = new Set(steps.slice(from, cursor).map(({ node }) => node));
   const flowed = [...ran].flatMap((node) => passed.get(node) ?? []).map((i) => run.edges[i]);
@@ -44,11 +44,7 @@ export function playStep(
   if (lines.length > MOST_DOTS) return;
   for (const line of lines) runDot(overlay, line);
   for (const group of canvas.querySelectorAll<SVGGElement>(".gw-gradient"))
-    if (before.get(group) !== group.textContent) {
-      pop(group);
-      const target = Number(group.dataset.beside ?? -1);
-      if (ready[target] > from && ready[target] <= cursor) gather(canvas, group, scene, target);
-    }
+    if (before.get(group) !== group.textContent) pop(group);
 }
 
 function isBetween(edge: SceneEdge | undefined): edge is SceneEdge {
@@ -90,32 +86,4 @@ function pop(group: SVGGElement): void {
       { ...timing, easing: "ease-out" },
     );
   }
-}
-
-/** Copies of the shares on the lines into a node move into the cell of their sum. */
-function gather(canvas: Element, cell: SVGGElement, { nodes, edges }: Scene, target: number): void {
-  const shares = edges.flatMap((edge) => {
-    if (nodes[edge.target].id !== target) return [];
-    return [...canvas.querySelectorAll<SVGGElement>(`.gw-gradient[data-edge="${edge.index}"]`)];
-  });
-  if (shares.length < 2) return;
-  const to = centre(cell);
-  for (const share of shares) {
-    const at = centre(share);
-    const copy = share.cloneNode(true) as SVGGElement;
-    copy.removeAttribute("data-edge");
-    copy.classList.replace("gw-gradient", "gw-share-moving");
-    share.after(copy);
-    const end = `translate(${to.x - at.x}px, ${to.y - at.y}px)`;
-    const moving = copy.animate(
-      [{ transform: "none" }, { transform: end, opacity: 1, offset: 0.9 }, { opacity: 0 }],
-      { duration: RUN_MS, easing: "ease-in" },
-    );
-    moving.onfinish = moving.oncancel = () => copy.remove();
-  }
-}
-
-function centre(group: SVGGraphicsElement): { x: number; y: number } {
-  const { x, y, width, height } = group.getBBox();
-  return { x: x + width / 2, y: y + height / 2 };
 }
