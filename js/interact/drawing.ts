@@ -17,6 +17,7 @@ import { glide, leaving, vanish } from "./flip";
 import type { Press } from "./hit";
 import { edgeAt, type Hit, hitAt } from "./hit";
 import { Pointer } from "./pointer";
+import { canMove, numbersIn, playStep } from "./step_motion";
 import { Tooltip, WheelHint } from "./tooltip";
 import { Viewport } from "./viewport";
 import { firstStop, Keyboard } from "./walk";
@@ -47,6 +48,8 @@ export class Drawing {
   private pointerOver = false;
   private overEdge: SceneEdge | null = null;
   private stopWatching: (() => void) | null = null;
+  /** Sets the next painted picture in motion. */
+  private motion: (() => void) | null = null;
   private readonly painting: Painting;
   private readonly live = element("div", {
     class: "gw-visually-hidden",
@@ -169,6 +172,18 @@ export class Drawing {
     this.paintSoon();
   }
 
+  /** Show another position in the pass; with motion, the steps to it are played. */
+  stepTo(progress: Progress | null, moves: boolean): void {
+    const from = this.progress?.cursor ?? 0;
+    if (moves && progress && this.painting.painter === "svg" && canMove(this.canvas)) {
+      const before = numbersIn(this.canvas);
+      this.motion = () => {
+        if (this.scene) playStep(this, this.scene, progress, from, before);
+      };
+    } else this.motion = null;
+    this.mark({ progress });
+  }
+
   resize(size: Size, stays = false): void {
     const change = this.viewport.resize(size, stays);
     if (change === null) return;
@@ -234,6 +249,8 @@ export class Drawing {
     const { painting, canvas } = this;
     const { view, stage, sight } = this.viewport;
     const more = painting.paint(this.scene, this.marks, view, stage, sight);
+    this.motion?.();
+    this.motion = null;
     window.clearTimeout(this.timer);
     if (more === 0) this.paintSoon();
     else if (more !== null) this.timer = window.setTimeout(() => this.paintSoon(), more);

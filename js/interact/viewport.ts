@@ -252,13 +252,13 @@ export class Viewport {
     return this.move(revealView(this.camera.aim, box, this.sight));
   }
 
-  /** Move at the same scale just enough to show the node and its outgoing edges, or the box that hides it. */
+  /** Show the node and its outgoing edges at the same scale, at once: only the gradient moves. */
   follow(id: number): void {
     const { scene, sight } = this;
     const { aim } = this.camera;
     if (!scene || !this.framed) return;
     const index = nearestCopy(scene, id, aim, sight);
-    if (index !== null) this.move(followView(aim, scene, scene.nodes[index], sight));
+    if (index !== null) this.move(followView(aim, scene, scene.nodes[index], sight), false);
     else {
       const sign = foldedAt(scene, id);
       if (sign) this.revealBox({ left: sign.x, top: sign.y, right: sign.x, bottom: sign.y });
@@ -281,9 +281,9 @@ export class Viewport {
   }
 
   /** Move the view; false if it is there or on its way. */
-  private move(view: View): boolean {
+  private move(view: View, animate = true): boolean {
     const isElsewhere = view !== this.camera.aim;
-    if (isElsewhere) this.camera.go(view);
+    if (isElsewhere) this.camera.go(view, animate);
     return isElsewhere;
   }
 }

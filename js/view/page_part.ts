@@ -9,7 +9,7 @@ export interface PageView {
   answer(): void;
 }
 
-/** What a feature adds to a page. */
+/** The part of a feature in a page. */
 export interface PagePart {
   /** Take a message of the reader; false if it was not for this part. */
   received?(message: Message): boolean;

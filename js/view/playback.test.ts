@@ -2,7 +2,6 @@
 import { expect, it } from "vitest";
 import { localChannel, type Traits } from "../channel";
 import type { Drawing } from "../interact/drawing";
-import type { Marks } from "../paint/marks";
 import { type Progress, recordingOf } from "../steps/recording";
 import { testPage } from "../testing/browser";
 import { fakeRun, SITUATIONS } from "../testing/fake_run";
@@ -22,7 +21,7 @@ function followed(cursors: readonly number[]): number[] {
   const drawing = {
     scene: null,
     progress: null as Progress | null,
-    mark: ({ progress }: Partial<Marks>) => Object.assign(drawing, { progress }),
+    stepTo: (progress: Progress | null) => Object.assign(drawing, { progress }),
     viewport: { follow: (node: number) => nodes.push(node) },
   };
   const none = () => undefined;
@@ -36,6 +35,7 @@ function followed(cursors: readonly number[]): number[] {
   for (const cursor of cursors)
     playback.follow({
       progress: { recording, cursor: cursor < 0 ? steps.length + 1 + cursor : cursor },
+      playing: false,
     });
   return nodes;
 }

@@ -64,12 +64,14 @@ export class Playback {
   }
 
   /** Follow the stepper: update the picture at once, and keep the running node in view. */
-  follow({ progress }: Pick<Stepping, "progress"> = this.stepper.state): void {
+  follow({ progress, playing }: Omit<Stepping, "starting"> = this.stepper.state): void {
     const { drawing, events } = this;
     const before = drawing.progress;
     this.update();
     if (progress === before) return;
-    drawing.mark({ progress });
+    const isSame = progress?.recording === before?.recording;
+    const distance = (progress?.cursor ?? 0) - (before?.cursor ?? 0);
+    drawing.stepTo(progress, isSame && (distance === 1 || (playing && distance > 0)));
     const isOnItsWay =
       progress !== null && progress.recording.steps.length > 0 && !isOver(progress);
     const hasKey = this.key.childElementCount > 0;
@@ -78,9 +80,7 @@ export class Playback {
     events.moved();
     const running = progress && runningAt(progress.recording, progress.cursor);
     // A pass that runs elsewhere to its end moves nothing.
-    const isStep =
-      progress?.recording === before?.recording &&
-      Math.abs((progress?.cursor ?? 0) - (before?.cursor ?? 0)) === 1;
+    const isStep = isSame && Math.abs(distance) === 1;
     if (running !== null && (isOnItsWay || isStep)) drawing.viewport.follow(running);
   }
 

@@ -1024,6 +1024,8 @@ export interface ExperimentTraits {
   _checked?: CheckedModel | null;
   /** The contributions to the selected node's gradient, largest first. */
   _shares?: ShareModel[];
+  /** Why no gradient can be changed, and what to do; null if one can. */
+  _edits_blocked?: string | null;
 }
 
 /** Traits of a graph that follows the program; null or absent for other graphs. */

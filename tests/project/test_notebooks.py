@@ -15,7 +15,7 @@ from nbformat import NotebookNode
 SIMULATED = "torch.distributed._local_tensor"
 NOTEBOOKS = sorted((Path(__file__).parents[2] / "notebooks").glob("*.ipynb"))
 # They take longer than all others together.
-LONG = ("09_many_ranks", "10_will_it_fit")
+LONG = ("15_many_ranks", "11_will_it_fit")
 TO_RUN = [
     pytest.param(path, id=path.stem, marks=[pytest.mark.full] if path.stem in LONG else [])
     for path in NOTEBOOKS

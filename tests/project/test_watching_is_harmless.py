@@ -100,19 +100,19 @@ def test_no_tensor_is_kept_alive():
 
 def test_annotations_die_with_the_graph():
     gc.collect()
-    known, before = len(weak_id_dict._entries), living()
+    known, before = len(weak_id_dict.entries), living()
     with watch():
         x = leaf(3)
         loss = MultiplyAdd.apply(2.0, x.exp(), x).sin().sum()
     assert len(living()) > len(before)
     del loss, x
     gc.collect()
-    assert len(weak_id_dict._entries) <= known
+    assert len(weak_id_dict.entries) <= known
     assert living() <= before
 
 
 def living() -> set[int]:
-    return {id(r) for r in gc.get_objects() if type(r) is records.Record}
+    return {id(r) for r in gc.get_objects() if isinstance(r, records.Record)}
 
 
 def test_annotations_live_on_when_only_what_was_computed_outside_lives():
@@ -142,6 +142,17 @@ def test_annotations_live_on_however_often_was_watched_before():
     test_annotations_live_on_when_only_what_was_computed_outside_lives()
 
 
+def test_leaves_remembered_for_later_watches_die_with_their_module():
+    model = nn.Sequential(nn.Linear(3, 3), nn.Tanh())
+    with watch():
+        loss = model(torch.ones(2, 3)).sum()
+    kept = [weakref.ref(model), weakref.ref(model[0].weight)]
+    model.double()  # swaps contents, which a weak reference to a parameter forbids
+    del model, loss
+    gc.collect()
+    assert [reference() for reference in kept] == [None, None]
+
+
 def test_a_loop_in_one_watch_does_not_grow():
     x = leaf(3)
     sizes = []
@@ -149,7 +160,7 @@ def test_a_loop_in_one_watch_does_not_grow():
         state = torch.zeros(3)
         for _ in range(30):
             state = MultiplyAdd.apply(2.0, (state * x).tanh(), x).detach()
-            sizes.append((len(weak_id_dict._entries), len(living())))
+            sizes.append((len(weak_id_dict.entries), len(living())))
     assert max(sizes[5:]) <= max(sizes[:5])
 
 

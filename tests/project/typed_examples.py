@@ -89,11 +89,12 @@ def widget(loss: torch.Tensor, folder: Path) -> None:
     right: bool = shown.answer("loss", "1")
     dot: str = shown.to_dot()
     json: Path = shown.to_json("graph.json", source=False)
+    fragment: str = shown.embed(title="A loss")
     nodes = shown.to_networkx().nodes
     shown.close()
     print(root.grad, findings[0].module, findings[0].line)
     print(grads, findings[0].kind, text, path, data, pdf, page, right, nodes)
-    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json)
+    print(slowest.seconds * 1e3, [graph.bytes for graph in grown], dot, json, fragment)
 
 
 def files(loss: torch.Tensor, folder: os.PathLike[str]) -> None:

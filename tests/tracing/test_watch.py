@@ -56,6 +56,51 @@ def test_a_notebook_cell_has_lines_too():
     assert seen(space["z"]).source.text == "z = (y +"
 
 
+def test_a_leaf_is_read_anew_once_it_has_changed():
+    model = nn.Linear(20, 1)  # numbers of the weight are too many to be copied
+    taken = []
+    for step in range(3):
+        with watch():
+            y = model(torch.ones(1, 20))
+        taken.append(seen(y).leaves)
+        if step:
+            with torch.no_grad():
+                model.weight += 1
+            model.bias.data += 1  # no version counts this
+    (weight, bias), (same_weight, same_bias), (later_weight, later_bias) = taken
+    assert same_weight is weight
+    assert same_bias.value == bias.value
+    assert later_weight.version == weight.version + 1
+    assert later_bias.value == pytest.approx([bias.value[0] + 1])
+    assert later_weight.tensor() is model.weight
+    assert later_bias.tensor() is model.bias
+
+
+def test_operands_in_lists_beside_numbers_are_found():
+    w, c = leaf(2), torch.tensor([5.0, 6.0])
+    with watch():
+        y = torch.cat([w, c], dim=0)
+        z = F.layer_norm(w, (2,), c)
+        attended, weights = F.multi_head_attention_forward(
+            *(w.expand(2, 1, 2) for _ in range(3)),
+            embed_dim_to_check=2,
+            num_heads=1,
+            in_proj_weight=leaf(6, 2),
+            in_proj_bias=None,
+            bias_k=None,
+            bias_v=None,
+            add_zero_attn=False,
+            dropout_p=0.0,
+            out_proj_weight=torch.ones(2, 2),
+            out_proj_bias=None,
+            need_weights=False,
+        )
+    assert [constant.values for constant in seen(y).constants] == [[5.0, 6.0]]
+    assert [constant.argument for constant in seen(z).constants] == ["weight"]
+    assert weights is None
+    assert [constant.argument for constant in seen(attended).constants] == ["out_proj_weight"]
+
+
 def test_names_of_forward_functions():
     x = leaf(2, 2)
     with watch():

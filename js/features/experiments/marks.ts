@@ -48,7 +48,7 @@ export function marksOver(scene: Scene, marked: Marked, measure: Measure): SVGEl
   );
   found.push(...drawnAt(scene, changed.slice(0, MOST_LINES)).map((e) => line(e, "gw-changed")));
   edits.forEach((edit, i) => {
-    if (edit.off || typeof edit.edge === "string") return;
+    if (answer?.failed || edit.off || typeof edit.edge === "string") return;
     const drawn = lineOf(graph, scene, [edit.edge[0], edit.edge[1]]);
     if (drawn) found.push(...editMark(scene, drawn, edit, answer?.edits[i] ?? null));
   });

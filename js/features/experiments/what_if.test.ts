@@ -77,6 +77,29 @@ async function view(change: Partial<Traits> = {}, asks = true) {
   return { host, graph, channel, all, one };
 }
 
+describe("a graph that backward has freed", () => {
+  const words = "Run the forward pass again.";
+  it("has grey tools, and one sentence that says what to do", async () => {
+    const { all, one, channel, graph } = await view({ _edits_blocked: words });
+    channel.change("details", detailsOf(graph, 1));
+    channel.set("selected", 1);
+    await nextFrame();
+    const notes = all(".gw-what-if .gw-note").map((note) => note.textContent);
+    expect(notes).toEqual([words]);
+    const tools = all(".gw-edge-tools button, .gw-edge-tools input") as HTMLButtonElement[];
+    expect(tools.length).toBeGreaterThan(0);
+    expect(tools.every((tool) => tool.disabled)).toBe(true);
+    expect(one(".gw-edge-tools button").title).toBe(words);
+  });
+
+  it("has no scissors for a cut without an answer", async () => {
+    const failed = { ...ANSWER, failed: words, edits: [], leaves: [], reached: [], nodes: [] };
+    const { all } = await view({ edits: [cut(0, 0)], effect: failed });
+    expect(all(".gw-edit-badge")).toEqual([]);
+    expect(all(".gw-what-if .gw-note").map((note) => note.textContent)).toEqual([words]);
+  });
+});
+
 describe("what if", () => {
   it("lists edits, leaves and code, as text", async () => {
     const { host, all, one } = await view({
@@ -150,7 +173,7 @@ describe("what if", () => {
     channel.change("edits", [{ ...named("a"), off: true }, named("b")]);
     expect(words()).toContain("2 edits, 1 on");
     channel.change("effect", { ...ANSWER, leaves: [], failed: "It was freed." });
-    expect(words()).toContain("It was freed.");
+    expect(words()).toContain("without effect: see the panel");
     channel.change("edits", []);
     channel.change("effect", null);
     expect(words()).not.toContain("what if");

@@ -18,7 +18,7 @@ const NONE: readonly EditModel[] = [];
 
 /** Change gradients on edges: the selected edge, its edits, and their effects. */
 class WhatIf implements ViewPart {
-  readonly traits = ["selected", "edits", "effect", "_shares"] as const;
+  readonly traits = ["selected", "edits", "effect", "_shares", "_edits_blocked"] as const;
   readonly element = element("div");
   readonly title = "Gradients changed on their way";
   private readonly layer = svgElement("g", "gw-what-if-marks");
@@ -117,7 +117,8 @@ class WhatIf implements ViewPart {
       },
       goTo,
     };
-    const shown = { graph, offered, edits, answer, shares, lit };
+    const blocked = channel.get("_edits_blocked") ?? null;
+    const shown = { graph, offered, edits, answer, shares, lit, blocked };
     keepingFocus(this.element, () =>
       this.element.replaceChildren(
         ...(offered.length + edits.length > 0 ? [whatIfView(shown, actions)] : []),

@@ -53,6 +53,8 @@ interface WhatIfShown {
   answer: WhatIfModel | null;
   shares: readonly ShareModel[];
   lit: ShareModel | null;
+  /** Why no gradient can be changed; null if one can. */
+  blocked: string | null;
 }
 
 const MOST_OFFERED = 50;
@@ -63,6 +65,7 @@ export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElem
   return element("section", { class: "gw-what-if", "aria-label": "What if" }, [
     ...shown.shares.map((share, i) => shareRow(share, i, shown, actions)),
     element("h3", "gw-what-if-title", "What if"),
+    shown.blocked !== null && element("p", "gw-note", shown.blocked),
     offered.length > 0 &&
       element(
         "ul",
@@ -75,7 +78,7 @@ export function whatIfView(shown: WhatIfShown, actions: WhatIfActions): HTMLElem
       element("p", "gw-small", "Click a line in the picture to cut it."),
     edits.length > 0 && editList(shown, actions),
     edits.length > 0 && !answer && element("p", "gw-small", "Waiting for Python…"),
-    answer?.failed && element("p", "gw-note", answer.failed),
+    answer?.failed && shown.blocked === null && element("p", "gw-note", answer.failed),
     answer && !answer.failed && leafTable(answer, edits, actions),
     answer?.code && codeBlock(answer.code),
     answer && !answer.failed && notes(answer, shown.graph.nodes.filter(isAutograd).length),
@@ -107,7 +110,7 @@ function shareRow(
 /** Scissors, a factor and an undo for one edge. */
 export function edgeTools(
   edge: EdgeId,
-  { edits, graph }: Pick<WhatIfShown, "edits" | "graph">,
+  { edits, graph, blocked }: Pick<WhatIfShown, "edits" | "graph" | "blocked">,
   { edit }: Pick<WhatIfActions, "edit">,
   key: string,
 ): HTMLElement {
@@ -149,6 +152,11 @@ export function edgeTools(
     () => edit(setEdit(edits, edge, null)),
   );
   undo.disabled = now === null;
+  if (blocked !== null)
+    for (const tool of [cut, factor, instead]) {
+      tool.toggleAttribute("disabled", true);
+      tool.title = blocked;
+    }
   factor.dataset.focus = `${key}.factor`;
   instead.dataset.focus = `${key}.instead`;
   return element("span", { class: "gw-edge-tools", role: "group", "aria-label": `Edit ${label}` }, [

@@ -52,7 +52,7 @@ export function editedWords(
   const on = edits.filter(({ off }) => !off).length;
   const count = counted(edits.length, "edit") + (on < edits.length ? `, ${on} on` : "");
   if (!answer) return [["", count]];
-  if (answer.failed) return [["", `${count}: ${answer.failed}`]];
+  if (answer.failed) return [["", `${count} without effect: see the panel`]];
   const other = answer.leaves.filter(({ difference }) => difference !== null);
   const parts = other
     .slice(0, MOST_NAMED)

@@ -27,7 +27,7 @@ function* indices(shape: readonly number[]): Generator<readonly number[]> {
 
 function flat(at: readonly number[], by: readonly number[]): number {
   let found = 0;
-  for (let dim = 0; dim < at.length; dim++) found += at[dim] * by[dim];
+  for (let dim = 0; dim < at.length; dim++) found += at[dim] * (by[dim] ?? 0);
   return found;
 }
 

@@ -1,7 +1,7 @@
 import { button, element, KEEP_KEYS, write } from "../../dom/element";
 import { PAGE_PARTS, type PageView } from "../../view/page_part";
 import { VIEW_PARTS } from "../../view/view_part";
-import type { ChangeModel, NumberInputModel } from "../../wire";
+import type { ChangeModel, DetailsModel, NumberInputModel } from "../../wire";
 import { Controls, LossCurve } from "./controls";
 import { type Arrays, LiveProgram, type Place } from "./live_program";
 import { jsonNumber } from "./numbers";
@@ -212,6 +212,11 @@ class LivePage {
     return this.quiz?.received(message) ?? false;
   }
 
+  /** The details of a node, as far as the quiz lets them be seen. */
+  details(details: DetailsModel): DetailsModel {
+    return this.quiz?.details(details) ?? details;
+  }
+
   /** For lecturers and tests. */
   readonly shared: PageInterface = {
     set: async (name, numbers) => {
@@ -262,7 +267,7 @@ PAGE_PARTS.push((page) => {
       live.turned(message.node, message.at, message.value);
       return true;
     },
-    details: (details) => program.details(details),
+    details: (details) => live.details(program.details(details)),
   };
 });
 

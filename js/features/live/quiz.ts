@@ -3,7 +3,7 @@ import { listsBy } from "../../maps";
 import { boardNumber } from "../../text/gradient";
 import { oneLine } from "../../text/shorten";
 import type { PageView } from "../../view/page_part";
-import type { QuestionModel, RunModel, Values } from "../../wire";
+import type { DetailsModel, QuestionModel, RunModel, Values } from "../../wire";
 import type { LiveProgram } from "./live_program";
 
 /** As Python's quiz marks: relative to the number, or rounded to three digits or more. */
@@ -11,6 +11,7 @@ const TOLERANCES: Readonly<Record<string, number>> = { "torch.float64": 1e-7 };
 const TOLERANCE = 1.3e-6;
 const NOTHING = 1e-7;
 const LEAST_DIGITS = 3;
+const HIDDEN = "It is hidden while the quiz is on.";
 
 /** A number as a reader types it; null for what is none. */
 export function readNumber(text: string): number | null {
@@ -99,6 +100,28 @@ export class PageQuiz {
     return new Set(open.map(({ node }) => node));
   }
 
+  /** The details of a node without the numbers that tell an answer. */
+  details(details: DetailsModel): DetailsModel {
+    if (this.hidden().size === 0) return details;
+    const { value, value_note } = details;
+    const isValue = this.what === "value";
+    return {
+      ...details,
+      value: isValue ? null : value,
+      value_note: isValue ? HIDDEN : value_note,
+      saved: [],
+      saved_count: 0,
+      grad: null,
+      grad_output: null,
+      grad_input: null,
+      grad_note: { grad: HIDDEN, grad_output: HIDDEN, grad_input: HIDDEN },
+      contributions: null,
+      formula: details.formula.map((one) => ({ ...one, numbers: null })),
+      chain: null,
+      explained: null,
+    };
+  }
+
   private truth(node: number): number | null {
     const numbers = this.what === "grad" ? this.program.gradient(node) : this.program.valueAt(node);
     return numbers?.length === 1 ? numbers[0] : null;
@@ -107,7 +130,8 @@ export class PageQuiz {
   received(message: Message): boolean {
     if (message.kind === "answer") this.answer(message.node, message.text ?? "");
     else if (message.kind === "reveal") this.reveal(message.node);
-    else return false;
+    // The findings name numbers.
+    else return message.kind === "diagnose" && this.hidden().size > 0;
     this.show();
     return true;
   }

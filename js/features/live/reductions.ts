@@ -99,7 +99,7 @@ function ordered(args: Arguments, outputs: readonly (Tensor | null)[], isDown: b
   }
 }
 
-/** Products of matrices; those of a batch one by one. */
+/** Products of matrices; a batch one by one. */
 function multiply(a: Tensor, b: Tensor, out: Tensor): void {
   const [rows, inner] = a.shape.slice(-2);
   const columns = b.shape[b.shape.length - 1];

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,6 +15,7 @@ from ..backward.kept_gradients import KeptGradient
 from ..backward.recorded_run import Step
 from ..schema.details import FormulaModel
 from ..torch_api.modes import unseen
+from ..torch_api.nodes import input_names
 from ..torch_api.reading import why_unreadable
 from .case import Case
 from .code import compiled
@@ -35,13 +36,60 @@ def compared(found: list[FormulaModel], node: Node, step: Step) -> list[FormulaM
     if any(map(_is_lost, step.grad_outputs)):
         return found
     with torch.no_grad(), unseen():
-        arrival = _arrival(
-            node, [None if kept is None else kept.tensor for kept in step.grad_outputs]
-        )
+        arrival = _arrival(case_of(node), _tensors(step.grad_outputs))
         return [
             _compared(formula, node, arrival, step.grad_inputs[formula["arg_nr"]])
             for formula in found
         ]
+
+
+def passed_with(
+    node: Node, saved: Mapping[str, torch.Tensor], grads: Sequence[torch.Tensor | None]
+) -> list[torch.Tensor | None] | None:
+    """Run the formulas of a node with copies of the tensors that it saved.
+
+    Returns the gradients that it passes on, one per input; None if a formula is missing or cannot
+    run. The node itself does not run, so torch may have freed its saved tensors.
+    """
+    following = node.next_functions
+    if all(grad is None for grad in grads):
+        return [None] * len(following)
+    case = case_of(node)
+    if case is None:
+        return None
+    case = replace(
+        case, saved={**case.saved, **saved}, unreadable=case.unreadable.difference(saved)
+    )
+    arrival, names = _arrival(case, grads), input_names(node, following)
+    passed: list[torch.Tensor | None] = []
+    for nr, (child, _) in enumerate(following):
+        result = None if child is None else _run_row(nr, names[nr], node, arrival)
+        if child is not None and result is None:
+            return None
+        passed.append(None if result is None else result.value)
+    return passed
+
+
+def reproduces(node: Node, saved: Mapping[str, torch.Tensor], step: Step) -> bool:
+    """Return whether `passed_with` gives the gradients that a node passed on in a recorded pass."""
+    if any(map(_is_lost, [*step.grad_outputs, *step.grad_inputs])):
+        return False
+    with torch.no_grad(), unseen():
+        passed = passed_with(node, saved, _tensors(step.grad_outputs))
+        if passed is None:
+            return False
+        true = _tensors(step.grad_inputs)
+        try:
+            return all(
+                given is None or _agree(given, each)
+                for given, each in zip(passed, true, strict=True)
+            )
+        except Exception:  # a layout that cannot be compared
+            return False
+
+
+def _tensors(kept: Sequence[KeptGradient | None]) -> list[torch.Tensor | None]:
+    return [None if each is None else each.tensor for each in kept]
 
 
 def _is_lost(kept: KeptGradient | None) -> bool:
@@ -130,7 +178,7 @@ def fill_in(
     the code is not gradwalk's own, and for a text of over 80 characters.
     """
     with torch.no_grad():
-        arrival = _arrival(node, grads)
+        arrival = _arrival(case_of(node), grads)
         for formula in found:
             formula["numbers"] = _with_numbers(formula, node, arrival)
     return found
@@ -178,8 +226,7 @@ class _Arrival:
     first_only: bool  # whether no output but the first received a gradient
 
 
-def _arrival(node: Node, grads: Sequence[torch.Tensor | None]) -> _Arrival | None:
-    case = case_of(node)
+def _arrival(case: Case | None, grads: Sequence[torch.Tensor | None]) -> _Arrival | None:
     given = next((grad for grad in grads if grad is not None), None)
     if case is None or given is None:
         return None
@@ -205,11 +252,23 @@ def _run(
     fits: Callable[[list[Any]], bool] = _anything,
 ) -> _Result | None:
     """Run the code of a formula, if the values that it uses fit."""
+    return _run_row(formula["arg_nr"], formula["argument"], node, arrival, fits=fits)
+
+
+def _run_row(
+    arg_nr: int,
+    argument: str | None,
+    node: Node,
+    arrival: _Arrival | None,
+    *,
+    fits: Callable[[list[Any]], bool] = _anything,
+) -> _Result | None:
+    """Run the derivative for one input of a node, if the values that it uses fit."""
     if arrival is None:
         return None
     # The code is written anew: a formula text from a file is never executed.
-    case = replace(arrival.case, arg_nr=formula["arg_nr"])
-    code = from_table(node, case, formula["argument"])
+    case = replace(arrival.case, arg_nr=arg_nr)
+    code = from_table(node, case, argument)
     if code is None:
         return None
     program = compiled(code)

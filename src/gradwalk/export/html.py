@@ -79,7 +79,7 @@ iframe {{ flex: 1; min-width: 0; border: 0; }}
 
 
 class PageParts(NamedTuple):
-    """What a feature adds to a page."""
+    """The parts that a feature adds to a page."""
 
     name: str  # of the script in place of "page.js", and of a style sheet
     data: Mapping[str, str]  # texts for the script, by the id of their element; without "<"

@@ -298,7 +298,8 @@ def to_html(
         live (bool, optional): Whether the page computes the numbers again. It needs a loss that was
             computed under `gradwalk.watch`. Backward runs if no pass was recorded; every ``.grad``
             is as before then. Default: ``False``.
-        quiz (str, optional): What a live page asks and marks: "grad" or "value"; None for no quiz.
+        quiz (str, optional): The quantity that a live page asks for and marks: "grad" or "value";
+            None for no quiz.
 
     Returns:
         The text of the file; with a path, the path.
@@ -345,6 +346,47 @@ def to_html(
     if shared is not None:
         write_shared_script(to.parent)
     return write_file(path, text, "to_html")
+
+
+def embed(
+    self: ShowsGraphs,
+    *,
+    live: bool = False,
+    quiz: str | None = None,
+    title: str | None = None,
+    height: int = 560,
+) -> str:
+    """Return the interactive page as a fragment of HTML, for a site, a book or slides.
+
+    The fragment is one ``<iframe>`` with the whole page in it. It loads nothing.
+
+    Args:
+        live (bool, optional): Whether the page computes. Default: ``False``.
+        quiz (str, optional): The quantity that a live page asks for: "grad" or "value"; None for
+            no quiz.
+        title (str, optional): The title of the page; None for the size of the graph.
+        height (int, optional): The height of the frame in px. Default: ``560``.
+
+    Returns:
+        The HTML of the frame.
+
+    Raises:
+        ValueError: The widget is closed, or a live page cannot compute this program.
+
+    Example::
+
+        >>> import torch
+        >>> from gradwalk import GraphWidget
+        >>> x = torch.tensor(3.0, requires_grad=True)
+        >>> GraphWidget(x**2).embed()[:7]
+        '<iframe'
+    """
+    text = to_html(self, title=title, live=live, quiz=quiz)
+    named = html.escape(well_formed(title or "Autograd graph"))
+    return (
+        f'<iframe title="{named}" style="width:100%;height:{int(height)}px;border:0" '
+        f'srcdoc="{html.escape(text)}"></iframe>'
+    )
 
 
 def live_page(

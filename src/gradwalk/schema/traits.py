@@ -49,6 +49,8 @@ class ExperimentTraits(TypedDict, total=False):
     """The last result of a check of a custom backward."""
     _shares: list[ShareModel]
     """The contributions to the selected node's gradient, largest first."""
+    _edits_blocked: str | None
+    """Why no gradient can be changed, and what to do; None if one can."""
 
 
 class LiveTraits(TypedDict, total=False):

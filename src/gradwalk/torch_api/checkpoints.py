@@ -42,7 +42,7 @@ def _is_frame(kind: type) -> Callable[[Any], bool]:
 @capability(
     "torch._C._autograd._top_saved_tensors_default_hooks", otherwise=lambda _: None, lost=_PARTS
 )
-def _top_hooks(top: Any) -> Callable[[bool], tuple[Any, Any] | None]:
+def saving_hooks(top: Any) -> Callable[[bool], tuple[Any, Any] | None]:
     """Return the innermost hooks for saved tensors, which pack and unpack, or None."""
     unpack: Any = functools.partial(id)
     with torch.autograd.graph.saved_tensors_hooks(id, unpack):
@@ -104,7 +104,7 @@ def parts_in(nodes: Sequence[Node], noted: Mapping[int, Frame | None]) -> list[C
 
 def frame_here() -> Frame | None:
     """Return the frame of the innermost checkpointed part whose forward pass this thread runs."""
-    top = _top_hooks(True)
+    top = saving_hooks(True)
     frame = _frame_in(top[1]) if top is not None else None
     return None if frame is None else weakref.ref(frame)
 

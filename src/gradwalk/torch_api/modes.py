@@ -56,13 +56,13 @@ _R = TypeVar("_R")
 
 
 @capability("torch._C._len_torch_dispatch_stack", otherwise=lambda: 1)
-def _dispatch_modes(count: Any) -> Callable[[], int]:
+def dispatch_modes(count: Any) -> Callable[[], int]:
     """Return the number of active ``TorchDispatchMode``s; 1 if unknown."""
     return cast("Callable[[], int]", _counting(count))
 
 
 @capability("torch._C._len_torch_function_stack", otherwise=lambda: 1)
-def _function_modes(count: Any) -> Callable[[], int]:
+def function_modes(count: Any) -> Callable[[], int]:
     """Return the number of active ``TorchFunctionMode``s; 1 if unknown."""
     return cast("Callable[[], int]", _counting(count))
 
@@ -89,7 +89,7 @@ def is_tracing(ask: Any) -> Callable[[], bool]:
 
 def is_watched() -> bool:
     """Whether a ``TorchDispatchMode`` or ``TorchFunctionMode`` of the user is active."""
-    return bool(_dispatch_modes() or _function_modes())
+    return bool(dispatch_modes() or function_modes())
 
 
 @capability(
@@ -137,9 +137,9 @@ def top_mode(top: Any) -> Callable[[], TorchFunctionMode | None]:
 @contextmanager
 def _modes_popped() -> Iterator[None]:
     """Return a context without function modes, and without overrides of tensor subclasses."""
-    if not is_there(push_mode, pop_mode, _function_modes):
+    if not is_there(push_mode, pop_mode, function_modes):
         raise RuntimeError(_unhidden("TorchFunctionMode"))
-    popped = [pop_mode() for _ in range(_function_modes())]
+    popped = [pop_mode() for _ in range(function_modes())]
     try:
         with without_function_subclasses():
             yield
@@ -174,7 +174,7 @@ def without_function_subclasses(disabled: Any) -> Callable[[], AbstractContextMa
 
 @contextmanager
 def _seen() -> Iterator[None]:
-    if not is_there(_dispatch_modes) or _dispatch_modes():
+    if not is_there(dispatch_modes) or dispatch_modes():
         raise RuntimeError(_unhidden("TorchDispatchMode"))
     yield
 
@@ -200,7 +200,7 @@ _NOTHING_TO_DO = nullcontext()
 def unseen() -> AbstractContextManager[None]:
     """Return a context in which the user's modes see no operation."""
     # Fast path: it is called several times per watched operation.
-    if _dispatch_modes() or _function_modes():
+    if dispatch_modes() or function_modes():
         return _unseen()
     return _NOTHING_TO_DO
 
@@ -208,9 +208,9 @@ def unseen() -> AbstractContextManager[None]:
 @contextmanager
 def _unseen() -> Iterator[None]:
     with ExitStack() as stack:
-        if _dispatch_modes():
+        if dispatch_modes():
             stack.enter_context(_without_dispatch_modes())
-        if _function_modes():
+        if function_modes():
             stack.enter_context(without_overrides())
         yield
 

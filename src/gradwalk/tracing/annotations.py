@@ -24,9 +24,10 @@ from ..torch_api.nodes import (
 )
 from ..torch_api.saved_tensors import read_saved
 from . import weak_id_dict
+from .call_log import CallLog
 from .cuts import Constant, Cut, Origin, UnrecordedSource
 from .double_backward import differentiates
-from .records import LeafSnapshot, Record, living_records, records_in
+from .records import CallFacts, LeafSnapshot, Record, living_records, records_in
 from .source_line import SourceLine
 
 
@@ -58,6 +59,8 @@ class Annotation(NamedTuple):
     derivatives: int = 0  # how many derivatives the program had computed before it
     place: str | None = None  # the index that it assigned to, as Python writes it, if known
     gave_one: bool = False  # whether the call is known to have returned one tensor
+    # The calls of its block, to run them again, and its place among them.
+    logged: tuple[CallLog, int] | None = None
 
     @property
     def cuts(self) -> tuple[Cut, ...]:
@@ -74,49 +77,51 @@ def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int
     written: dict[Record, int] = {}
     found: dict[int, Annotation] = {}
     for i, record in records.items():
-        found[i] = _annotation(record, captured.nodes[i])
-        if record.constants:
+        facts = record.facts
+        found[i] = _annotation(facts, captured.nodes[i])
+        if facts.constants:
             calls.setdefault(id(record), []).append(i)
-        if record.inplace and record.end - record.start > 1:
+        if facts.inplace and facts.end - facts.start > 1:
             last = written.get(record, i)
             written[record] = max(i, last, key=lambda j: sequence_nr(captured.nodes[j]))
     for ids in calls.values():
         _place_constants(captured, ids, found)
     for record, i in written.items():  # pow_() makes one more node and drops it
-        found[i] = found[i]._replace(value=record.value)
+        found[i] = found[i]._replace(value=record.facts.value)
     return found
 
 
-def _annotation(record: Record, node: Node) -> Annotation:
-    one_node = record.end - record.start == 1
-    following = node.next_functions if one_node and record.constants else ()
-    module, function = record.module, record.function
+def _annotation(facts: CallFacts, node: Node) -> Annotation:
+    one_node = facts.end - facts.start == 1
+    following = node.next_functions if one_node and facts.constants else ()
+    module, function = facts.module, facts.function
     if function is torch.autograd.Function:
         function = custom_function(node)
     return Annotation(
-        source=record.source,
+        source=facts.source,
         module=module.path if module else None,
         module_root=module.root if module else None,
         modules=module.running if module else (),
         forward=forward_name(function),
-        inplace=record.inplace,
-        constants=tuple(_placed(record, constant, following) for constant in record.constants),
+        inplace=facts.inplace,
+        constants=tuple(_placed(facts, constant, following) for constant in facts.constants),
         # The last node of a call made what the call returned.
-        value=record.value if sequence_nr(node) == record.end - 1 else None,
+        value=facts.value if sequence_nr(node) == facts.end - 1 else None,
         outermost=module.outermost if module else None,
-        leaves=record.leaves,
-        frame=record.frame,
-        derivatives=record.derivatives,
-        place=record.place,
-        gave_one=record.output is not None,
+        leaves=facts.leaves,
+        frame=facts.frame,
+        derivatives=facts.derivatives,
+        place=facts.place,
+        gave_one=facts.output is not None,
+        logged=facts.logged,
     )
 
 
-def _placed(record: Record, constant: Constant, following: NextFunctions) -> Constant:
-    inputs = _inputs_of_constants(record.needed_grad, following)
-    at = next(i for i, each in enumerate(record.constants) if each is constant)
+def _placed(facts: CallFacts, constant: Constant, following: NextFunctions) -> Constant:
+    inputs = _inputs_of_constants(facts.needed_grad, following)
+    at = next(i for i, each in enumerate(facts.constants) if each is constant)
     return constant._replace(
-        argument=_argument(record.function, constant.position),
+        argument=_argument(facts.function, constant.position),
         arg_nr=inputs[at] if inputs else None,
     )
 
@@ -247,22 +252,22 @@ class Use(NamedTuple):
 def uses_in(captured: Capture) -> dict[int, Use]:
     """Find one use of every leaf that `watch` saw, by ``id``; those of derivatives come first."""
     behind = _with_parents(records_in(captured).values())
-    calls = [record for record in behind if differentiates(record.function)]
+    calls = [record for record in behind if differentiates(record.facts.function)]
     differentiated = _with_parents(parent for call in calls for parent in call.parents)
     linear = None
     for record in differentiated:
-        name = (forward_name(record.function) or "").rpartition(".")[2].rstrip("_")
+        name = (forward_name(record.facts.function) or "").rpartition(".")[2].rstrip("_")
         if name in _PIECEWISE_LINEAR:
-            linear = name, record.source
-    first = min(calls, key=lambda call: call.start, default=None)
-    derivatives = None if first is None else Derivatives(first.source, linear)
+            linear = name, record.facts.source
+    first = min(calls, key=lambda call: call.facts.start, default=None)
+    derivatives = None if first is None else Derivatives(first.facts.source, linear)
     found: dict[int, Use] = {}
     for records, of in ((differentiated, derivatives), (behind, None), (living_records(), None)):
         for record in records:
-            for taken in record.leaves:
+            for taken in record.facts.leaves:
                 leaf = taken.tensor()
                 if leaf is not None:
-                    found.setdefault(id(leaf), Use(record.source, of))
+                    found.setdefault(id(leaf), Use(record.facts.source, of))
     return found
 
 

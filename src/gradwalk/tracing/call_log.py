@@ -78,6 +78,7 @@ class CallLog:
     def __init__(self, reference: Callable[[torch.Tensor], TensorRef]) -> None:
         self.calls: list[LoggedCall] = []
         self.outside: dict[int, Outside] = {}
+        self.lines: dict[int, SourceLine | None] = {}  # of calls that have a record, by place
         self.is_full = False
         self._reference = reference
         self._numbers = itertools.count()
@@ -105,16 +106,23 @@ class CallLog:
         if name in _DIFFERENTIATES_ALL:
             return
         given: list[torch.Tensor] = []
-        written = self._written(arguments, given, earlier, 0)
-        words = {key: self._written(each, given, earlier, 0) for key, each in keywords.items()}
+        written = self._written_all(arguments, given, earlier)
+        words = keywords and {
+            key: self._written(each, given, earlier, 0) for key, each in keywords.items()
+        }
         if not given:
             return  # what it gave comes from outside
         for tensor in changed:
-            if self._is_outside(tensor):
+            if self._is_leaf(tensor):
                 self._known.pop(id(tensor), None)  # the next call takes its new numbers
                 return
         outputs: list[Ref] = []
-        self._name(result, outputs, 0)
+        if type(result) is torch.Tensor and id(result) not in self._known:  # most results
+            number = next(self._numbers)
+            self._known[id(result)] = number, weakref.ref(result)
+            outputs.append(Ref(number))
+        else:
+            self._name(result, outputs, 0)
         reads = name in READS
         if not outputs and not reads and not changed:
             return
@@ -125,13 +133,42 @@ class CallLog:
         grad_mode = torch.is_grad_enabled()
         self.calls.append(
             LoggedCall(
-                function, written, words, tuple(outputs), refs, reads, grad_mode, line(), random
+                function,
+                written,
+                words,
+                tuple(outputs),
+                refs,
+                reads,
+                grad_mode,
+                line() if reads else None,
+                random,
             )
         )
 
-    def _is_outside(self, tensor: Any) -> bool:
+    def _written_all(
+        self,
+        arguments: tuple[Any, ...],
+        given: list[torch.Tensor],
+        earlier: Callable[[torch.Tensor], CallLog | None],
+    ) -> tuple[Any, ...]:
+        # In one loop, because it runs for every operation.
+        written: list[Any] = []
+        for value in arguments:
+            if type(value) in _PLAIN_KINDS:
+                written.append(value)
+                continue
+            found = self._known.get(id(value))
+            if found is not None and found[1]() is value:
+                given.append(value)
+                written.append(Ref(found[0]))
+            else:
+                written.append(self._written(value, given, earlier, 0))
+        return tuple(written)
+
+    def _is_leaf(self, tensor: Any) -> bool:
         found = self._known.get(id(tensor))
-        return found is not None and found[0] in self.outside
+        outside = None if found is None else self.outside.get(found[0])
+        return outside is not None and outside.is_leaf and outside.requires_grad
 
     def _written(
         self,
@@ -146,10 +183,9 @@ class CallLog:
                 return value
             return kind([self._written(each, given, earlier, depth + 1) for each in value])
         if not isinstance(value, torch.Tensor):
-            if kind is slice and isinstance(value.start or value.stop, torch.Tensor):
-                return slice(
-                    *(self._written(part, given, earlier, 1) for part in (value.start, value.stop))
-                )
+            if kind is slice:
+                parts = (value.start, value.stop, value.step)
+                return slice(*(self._written(part, given, earlier, depth + 1) for part in parts))
             return value if kind in _PLAIN_KINDS or callable(value) else Unknown(kind.__name__)
         given.append(value)
         found = self._known.get(id(value))

@@ -69,6 +69,11 @@ class TensorRef:
         parameter = own_parameters(found).get(self._name)
         return parameter if id(parameter) == self.key else None
 
+    @property
+    def is_owned(self) -> bool:
+        """Whether it refers to a place in a module."""
+        return self._name is not None
+
     def resolve_through(self, owned: TensorRef) -> None:
         """Replace the weak reference by the parameter's place in its module."""
         if owned() is self():

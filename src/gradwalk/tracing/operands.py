@@ -79,7 +79,13 @@ class CallKind(NamedTuple):
     differentiates: bool  # whether it computes derivatives
     # Whether nothing is recorded of a call that has no keywords and gives no tensor.
     only_asks: bool
+    runs_backward: bool
+    # Whether it changes an operand only if it returns that, and computes no derivatives.
+    is_plain: bool
     draws: bool  # whether it draws random numbers
+
+
+_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
 
 
 @functools.lru_cache(1024)
@@ -99,6 +105,8 @@ def call_kind(function: Any) -> CallKind:
         may_change=changes,
         takes_numbers=calculates or name == "__setitem__",
         differentiates=differentiates(function),
+        runs_backward=function in _BACKWARD,
+        is_plain=not (changes_first or scales_rows or differentiates(function)),
         only_asks=not (changes or differentiates(function) or name in _OF_INTEREST),
         draws=name in _RANDOM or name in _MORE_RANDOM,
     )
@@ -116,7 +124,7 @@ def depends_on_values(name: str) -> bool:
     return name == "new_tensor" or not name.startswith("new_")
 
 
-_NEVER_OPERANDS = frozenset({int, bool, str, torch.dtype, torch.device, type(None)})
+NEVER_OPERANDS = frozenset({int, bool, str, torch.dtype, torch.device, type(None)})
 
 
 def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Operand]:
@@ -128,7 +136,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
             position, value = place
             if isinstance(value, torch.Tensor):
                 found.append(place)
-            elif type(value) in _NEVER_OPERANDS:
+            elif type(value) in NEVER_OPERANDS:
                 continue
             elif type(value) in (list, tuple):
                 if len(value) <= _MOST_ITEMS:
@@ -139,7 +147,7 @@ def operands(arguments: Sequence[Any], keywords: Mapping[str, Any]) -> list[Oper
                     ]
                     if value and type(value[0]) is list:
                         found += [(position, n) for n in numbers_in(value, _MOST_NESTED)]
-            elif not isinstance(value, tuple(_NEVER_OPERANDS)):
+            elif not isinstance(value, tuple(NEVER_OPERANDS)):
                 found.append(place)
     return found
 
@@ -298,6 +306,11 @@ class ReadOut:
     def __init__(self) -> None:
         self._numbers: dict[int, tuple[Any, Origin]] = {}  # by id; held, so the id stays theirs
         self._arrays: dict[int, weakref.ref[Any]] = {}  # by the address of their memory
+
+    @property
+    def has_numbers(self) -> bool:
+        """Whether Python numbers were read out."""
+        return bool(self._numbers)
 
     def note(self, source: torch.Tensor, result: Any, origin: Origin) -> None:
         """Record an array or the latest Python numbers that hold a tensor's values."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 import contextlib
 import math
+import random
 import threading
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -46,10 +47,12 @@ MOST_COPIED = 16
 _SPARE = 256  # nodes that a thread may always mark
 _PER_NODE = 100  # one more for so many nodes made, so that marked chains stay shallow
 _MARK = "gradwalk"
+_ENDING = 1 / 16  # of the records end a chain
 _MOST_CALLS = 512  # searched for leaves: a program may cut at every step of a long loop
 _MOST_READ = 64  # lines that read values out of torch
 _MOST_CHANGES = 8  # of one storage
 _MOST_CHANGED = 1024  # storages that were changed in place
+_MOST_TAKEN = 2**16  # leaves whose snapshot is kept
 _MOST_WATCHES = 1024  # blocks with unwatched operations between them
 
 
@@ -62,79 +65,48 @@ class LeafSnapshot(NamedTuple):
     value: Any
 
 
+class CallFacts(NamedTuple):
+    """The facts about a call that has returned."""
+
+    # The number of the first node it made, and one more than the number of the last.
+    start: int
+    end: int
+    # The function; the class for an ``autograd.Function``, or `torch.autograd.Function` itself
+    # for one that only returned its input.
+    function: Any
+    source: SourceLine | None
+    module: ModuleCall | None
+    # The checkpointed region that it ran in, while torch knows of it.
+    frame: weakref.ref[Any] | None
+    # Its operands that are leaves and need grad, at the time of the call.
+    leaves: tuple[LeafSnapshot, ...]
+    constants: tuple[Constant, ...]  # its operands that need no grad
+    # For each operand, in the order of the call, whether it needed grad.
+    needed_grad: tuple[bool, ...]
+    derivatives: int  # how many derivatives the thread had computed before it
+    # The calls of its block, to run them again, and its place among them.
+    logged: tuple[CallLog, int]
+    inplace: bool = False  # whether it changed one of its operands
+    # The index that it assigned to, as Python writes it, if known.
+    place: str | None = None
+    # Shape and dtype of its only output; None if it gave several.
+    output: tuple[Any, Any] | None = None
+    # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on
+    # another device; None for others.
+    value: Any = None
+
+
 class Record:
     """One call that made autograd nodes."""
 
-    __slots__ = (
-        "__weakref__",
-        "_given",
-        "constants",
-        "derivatives",
-        "end",
-        "frame",
-        "function",
-        "inplace",
-        "leaves",
-        "logged",
-        "marks",
-        "module",
-        "needed_grad",
-        "output",
-        "parents",
-        "place",
-        "source",
-        "start",
-        "thread",
-        "threads",
-        "value",
-    )
+    __slots__ = ("__weakref__", "_given", "facts", "marks", "parents", "thread", "threads")
 
-    def __init__(  # noqa: PLR0917  by position, because it runs for every operation
-        self,
-        thread: ThreadRecords,
-        numbers: tuple[int, int],
-        parents: tuple[Record, ...],
-        function: Any,
-        source: SourceLine | None,
-        module: ModuleCall | None,
-        frame: weakref.ref[Any] | None,
-        leaves: tuple[LeafSnapshot, ...],
-        constants: tuple[Constant, ...],
-        needed_grad: tuple[bool, ...],
-    ) -> None:
-        self.thread = thread  # the records of the thread that made it
-        # The number of the first node it made, and one more than the number of the last.
-        self.start, self.end = numbers
-        self.parents = parents  # the records of its operands, which it keeps alive
-        # The function; the class for an ``autograd.Function``, or `torch.autograd.Function` itself
-        # for one that only returned its input.
-        self.function = function
-        self.source = source
-        self.module = module
-        # The checkpointed region that it ran in, while torch knows of it.
-        self.frame = frame
-        # Its operands that are leaves and need grad, at the time of the call.
-        self.leaves = leaves
-        self.constants = constants  # its operands that need no grad
-        # For each operand, in the order of the call, whether it needed grad.
-        self.needed_grad = needed_grad
-        self.inplace = False  # whether it changed one of its operands
-        # The index that it assigned to, as Python writes it, if known.
-        self.place: str | None = None
-        # Shape and dtype of its only output; None if it gave several.
-        self.output: tuple[Any, ...] | None = None
-        # The numbers of that output if it has few: as ``tolist()`` gives them on the CPU, a copy on
-        # another device; None for others.
-        self.value: Any = None
-        # The calls of its block, to run them again, and its place among them.
-        self.logged: tuple[CallLog, int] | None = None
-        self.marks = 0  # how many nodes were touched for it
-        self._given: tuple[weakref.ref[Any], ...] = ()  # the tensors that keep it alive
-        self.derivatives = thread.derivatives  # how many the thread had computed before it
-        self.threads = thread.alone  # every thread that made nodes below it
-        for parent in parents:
-            if parent.threads is not self.threads and not parent.threads <= self.threads:
-                self.threads |= parent.threads
+    thread: ThreadRecords  # the records of the thread that made it
+    threads: frozenset[ThreadRecords]  # every thread that made nodes below it
+    facts: CallFacts
+    parents: tuple[Record, ...]  # the records of its operands, which it keeps alive
+    marks: int  # how many nodes were touched for it
+    _given: tuple[weakref.ref[Any], ...]  # the tensors that keep it alive
 
     def made(self, tensor: torch.Tensor) -> None:
         """Let a tensor that the call made keep this record alive."""
@@ -147,14 +119,26 @@ class Record:
             if tensor is not None and weak_id_dict.get(tensor) is self:
                 yield tensor
 
-    # A chain of records is as deep as the graph, and Python frees chains by recursion.
+
+class _EndingRecord(Record):
+    """A record that does something when it dies.
+
+    A chain of records is as deep as the graph, and Python frees chains by recursion. It ends at
+    these, and one record in 16 is one; see `release`.
+    """
+
+    __slots__ = ()
+
+    # Bound here, because the interpreter clears modules before it ends.
     def __del__(self, _empty: Callable[[list[Any]], None] = empty) -> None:
-        if self.marks:  # the marked nodes are freed
-            self.thread.marked -= self.marks
-        if self.parents:
-            held = list(self.parents)
-            self.parents = ()
-            _empty(held)
+        self.thread.marked -= self.marks  # the marked nodes are freed
+        held = list(self.parents)
+        self.parents = ()
+        _empty(held)
+
+
+RECORDS = frozenset({Record, _EndingRecord})
+"""The classes of records: to compare classes needs no call."""
 
 
 def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[TensorRef], bool]:
@@ -165,8 +149,8 @@ def leaves_below(record: Record) -> tuple[frozenset[TensorRef], frozenset[Tensor
     leaves: dict[TensorRef, None] = {}
     complete, leaves_read = True, 0
     for each in order:  # grows while we walk
-        direct.update(dict.fromkeys(taken.tensor for taken in each.leaves))
-        for constant in each.constants:
+        direct.update(dict.fromkeys(taken.tensor for taken in each.facts.leaves))
+        for constant in each.facts.constants:
             for cut in constant.cuts:
                 complete = complete and cut.complete and leaves_read < MOST_LEAVES
                 if leaves_read < MOST_LEAVES:  # the nearest cut lists earlier ones' leaves, too
@@ -192,7 +176,9 @@ class ThreadRecords:
 
     def __init__(self) -> None:
         self.alone = frozenset((self,))
+        self._draw = random.Random(0).random  # not the user's generator
         self.last: Record | None = None  # an autograd.Function whose output is not yet seen
+        self.taken: dict[int, LeafSnapshot] = {}  # by the id of the leaf; the id may be of another
         self._starts: list[int] = []
         self._records: list[weakref.ref[Record]] = []
         self._prune_at = 1024
@@ -203,6 +189,12 @@ class ThreadRecords:
         self._changed: dict[int, tuple[Change, ...]] = {}
         self._watched: list[tuple[int, float]] = []  # ranges of node numbers
         _threads.add(self)
+
+    def keep_taken(self, snapshot: LeafSnapshot) -> None:
+        """Keep the latest snapshot of a leaf for its next use, also in later watches."""
+        if len(self.taken) >= _MOST_TAKEN:
+            self.taken.clear()
+        self.taken[snapshot.tensor.key] = snapshot
 
     def begin_watch(self, number: int) -> None:
         """Record that `watch` sees every call from a node number on."""
@@ -218,20 +210,31 @@ class ThreadRecords:
         """Return whether `watch` was on when this thread made a node."""
         return any(start <= number < end for start, end in self._watched)
 
-    def add(self, record: Record) -> None:
-        """Append a record; numbers only grow."""
-        if self._starts and record.start < self._starts[-1]:
-            return
-        self._starts.append(record.start)
-        self._records.append(weakref.ref(record))
-        if len(self._starts) >= self._prune_at:
-            self._prune()
+    def add(
+        self, facts: CallFacts, parents: tuple[Record, ...], only: torch.Tensor | None = None
+    ) -> Record:
+        """Make the record of a call, which its ``only`` output keeps alive; numbers only grow."""
+        record = _EndingRecord() if self._draw() < _ENDING else Record()
+        record.thread, record.facts, record.parents, record.marks = self, facts, parents, 0
+        record._given = () if only is None else (weak_id_dict.put(only, record),)
+        threads = self.alone
+        for parent in parents:
+            if parent.threads is not threads and not parent.threads <= threads:
+                threads |= parent.threads
+        record.threads = threads
+        start, starts = facts[0], self._starts
+        if not starts or start >= starts[-1]:
+            starts.append(start)
+            self._records.append(weakref.ref(record))
+            if len(starts) >= self._prune_at:
+                self._prune()
+        return record
 
     def find(self, number: int) -> Record | None:
         """Return the record of the call that made the node with this number."""
         at = bisect.bisect_right(self._starts, number) - 1
         record = self._records[at]() if at >= 0 else None
-        return record if record is not None and number < record.end else None
+        return record if record is not None and number < record.facts.end else None
 
     def since(self, number: int) -> Iterator[Record]:
         """Yield the living records from this number on."""
@@ -246,6 +249,7 @@ class ThreadRecords:
             return False
         self.marked += 1
         record.marks += 1
+        record.__class__ = _EndingRecord
         return True
 
     def note_read(self, how: str, where: SourceLine | None, cuts: tuple[Cut, ...]) -> None:
@@ -425,7 +429,7 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
     record = cut.made_by() if cut.made_by else None
     if record is None:
         return None
-    for node in numbered().get(record.end - 1, ()):
+    for node in numbered().get(record.facts.end - 1, ()):
         if find_record(node, record.threads) is record:
             return node, cut.output_nr
     return None
@@ -433,9 +437,9 @@ def find_source(cut: Cut, numbered: Callable[[], Mapping[int, Sequence[Node]]]) 
 
 def _has_other_leaves(record: Record, node: Node) -> bool:
     """Return whether a node takes a leaf that a recorded call did not take."""
-    if isinstance(record.function, type):  # what its forward uses is not known
+    if isinstance(record.facts.function, type):  # what its forward uses is not known
         return False
-    taken = {leaf.tensor.key for leaf in record.leaves}
+    taken = {leaf.tensor.key for leaf in record.facts.leaves}
     leaves = (leaf_tensor(to) for to, _ in node.next_functions if to is not None)
     return any(leaf is not None and id(leaf) not in taken for leaf in leaves)
 
@@ -444,13 +448,13 @@ def _fits(record: Record, node: Any) -> bool:
     """Return whether a node may be of a call; two threads number their nodes alike."""
     if _has_other_leaves(record, node):
         return False
-    if record.function is torch.autograd.Function:  # one that returned its input
+    if record.facts.function is torch.autograd.Function:  # one that returned its input
         return custom_function(node) is not None
-    if isinstance(record.function, type):
-        return type(node).__name__ == f"{record.function.__name__}Backward"
-    if record.output is None or record.end - record.start > 1:
+    if isinstance(record.facts.function, type):
+        return type(node).__name__ == f"{record.facts.function.__name__}Backward"
+    if record.facts.output is None or record.facts.end - record.facts.start > 1:
         return True
-    shape, dtype = record.output
+    shape, dtype = record.facts.output
     try:
         for each in outputs_metadata(node):
             if each.dtype == dtype and tuple(each.shape) == shape:

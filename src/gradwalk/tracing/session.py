@@ -15,7 +15,7 @@ from torch.utils.checkpoint import CheckpointFunction
 
 from ..graph.capture import as_text
 from ..plugins import Hook
-from ..torch_api.checkpoints import frame_here
+from ..torch_api.checkpoints import frame_here, saving_hooks
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
@@ -28,13 +28,13 @@ from .operands import (
     COLLECTIVES,
     DERIVATIVE,
     DETACH,
+    NEVER_OPERANDS,
     NO_DERIVATIVE,
     SET_GRAD,
     TO_PYTHON,
     CallKind,
     Operand,
     ReadOut,
-    call_kind,
     changed_by,
     depends_on_values,
     function_name,
@@ -47,10 +47,25 @@ from .operands import (
     operands,
     tensors_of,
 )
-from .records import LeafSnapshot, Record, copied_numbers, leaves_below
+from .records import (
+    MOST_COPIED,
+    RECORDS,
+    CallFacts,
+    LeafSnapshot,
+    Record,
+    copied_numbers,
+    leaves_below,
+)
 from .running_function import running_function
 from .source_line import SourceLine, here, line_at, own_line
 
+_new: Any = tuple.__new__  # the constructor of a NamedTuple is a function in Python
+Taken = tuple[tuple[Record, ...], tuple[LeafSnapshot, ...], tuple[Constant, ...], tuple[bool, ...]]
+"""The parents, leaves, constants and ``needed_grad`` of a record."""
+_NOTHING: Taken = (), (), (), ()
+
+_entries = weak_id_dict.entries
+_SHAPE = frozenset({int, bool})
 _MOST_UNSEEN = 32  # sources of one tensor
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
 
@@ -96,7 +111,8 @@ class Session:
         self._region: SourceLine | None = None  # where grad mode was switched off
         self._read_out = ReadOut()
         self._last_was_used = True
-        self._taken_last: dict[int, LeafSnapshot] = {}  # by the id of the leaf
+        # By the id of the leaf, those with weak references, which no later watch should keep.
+        self._taken_last: dict[int, LeafSnapshot] = {}
         self._budget = Budget(_MOST_IN_BACKWARD)
         self._log = CallLog(self.modules.reference)
 
@@ -109,9 +125,8 @@ class Session:
                 stack.enter_context(each(outputs, self._budget))
             yield
 
-    def record_call(self, call: Call, result: Any) -> None:
+    def record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Record a call that has returned."""
-        kind = call_kind(call.function)
         arguments, keywords = call.arguments, call.keywords
         self._note_call(call, kind, result)
         if kind.differentiates and self._record_derivatives(call, result):
@@ -138,6 +153,24 @@ class Session:
         if free:
             self._note_free(kind.name, operands(arguments, keywords), free)
 
+    def record_only(self, call: Call, kind: CallKind, result: Any, only: torch.Tensor) -> bool:
+        """Record a call of a `CallKind.is_plain` that made nodes for its ``only`` plain tensor.
+
+        Most calls are of this kind, so each step counts.
+
+        Returns:
+            False for a call that changed its operand: then `record_call` has to record it.
+        """
+        function, arguments, keywords, start, end, frame, _ = call
+        if (arguments and arguments[0] is only) or "out" in keywords or only.is_nested:
+            return False
+        self._note_call(call, kind, result)
+        taken = self._taken_by(call, kind)
+        value = None if only.numel() > MOST_COPIED else copied_numbers(only)
+        gave = False, None, (only.shape, only.dtype), value
+        self._add((start, end, function, line_at(frame)), taken, gave, only)
+        return True
+
     def _note_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Log a call, so that it can run again."""
         if self._log.is_full:
@@ -161,26 +194,25 @@ class Session:
         self, call: Call, kind: CallKind, made: Sequence[torch.Tensor], only: torch.Tensor | None
     ) -> None:
         """Record a call that made nodes for some outputs, and its ``only`` output if it has one."""
-        function, arguments, keywords, start, end, frame, _ = call
-        inputs = operands(arguments, keywords)
-        written = literal(kind, arguments, keywords) if kind.takes_numbers else None
-        record = self._record(function, inputs, (start, end), line_at(frame), written)
-        first = arguments[0] if arguments else None
-        for output in made:
-            if output is first:
-                record.inplace = True
+        function, arguments, _, start, end, frame, _ = call
+        taken = self._taken_by(call, kind)
+        inplace, base, place, output, value = False, None, None, None, None
+        if arguments and any(each is arguments[0] for each in made):
+            inplace, base = True, base_of(arguments[0])
+        if base is None and kind.name == "__setitem__":  # a view has places of its own
+            place = index_text(arguments[1])
+        if only is not None:
+            output = shape_of(only), only.dtype
+            # Writing into a view makes more nodes, in an order that torch does not define.
+            value = None if base is not None else copied_numbers(only)
+        gave = inplace, place, output, value
+        record = self._add((start, end, function, line_at(frame)), taken, gave)
+        for each in made:
             # A parameter gets no weak reference: see `TensorRef`.
-            if type(output) is torch.Tensor or not isinstance(output, torch.nn.Parameter):
-                record.made(output)
-        base = base_of(arguments[0]) if record.inplace else None
+            if type(each) is torch.Tensor or not isinstance(each, torch.nn.Parameter):
+                record.made(each)
         if base is not None:  # writing into a view gives the whole tensor a new node
             record.made(base)
-        elif kind.name == "__setitem__":  # a view has places of its own
-            record.place = index_text(arguments[1])
-        if only is not None:
-            record.output = shape_of(only), only.dtype
-            # Writing into a view makes more nodes, in an order that torch does not define.
-            record.value = None if base is not None else copied_numbers(only)
 
     def _record_derivatives(self, call: Call, result: Any) -> bool:
         """Record a call that computed derivatives; return whether they are constants."""
@@ -218,62 +250,68 @@ class Session:
                 if self._records.may_mark(record, number) and tensor.grad_fn is not None:
                     records.mark(tensor.grad_fn, record)
 
-    def _record(
-        self,
-        function: Any,
-        inputs: list[Operand],
-        numbers: tuple[int, int],
-        where: SourceLine | None,
-        written: Operand | None = None,
-    ) -> Record:
+    def _taken_by(self, call: Call, kind: CallKind | None = None) -> Taken:
+        """Return the facts about the operands of a call; numbers count if its kind is given."""
+        _, arguments, keywords, *_ = call
+        written = literal(kind, arguments, keywords) if kind and kind.takes_numbers else None
         place = None if written is None else written[0]
-        if written and type(written[1]) is int:  # other calls ignore integers
-            inputs.insert(0 if place == 0 else len(inputs), written)
+        flat: Iterable[Operand]
+        flat = [*enumerate(arguments), *keywords.items()] if keywords else enumerate(arguments)
+        taken = self._facts_of(flat, place)
+        if taken is None:
+            taken = self._facts_of(operands(arguments, keywords), place)
+        return taken or _NOTHING
+
+    def _facts_of(self, inputs: Iterable[Operand], place: int | str | None) -> Taken | None:
+        """Return the facts about operands; None if a list of them has to be unpacked first.
+
+        A number of the program is at ``place``.
+        """
         parents: list[Record] = []
         constants: list[Constant] = []
         leaves: list[LeafSnapshot] = []
         needed: list[bool] = []
+        last, read_out = self._records.last, self._read_out
         for position, value in inputs:
-            if not isinstance(value, torch.Tensor):
-                read = self._read_out.origin(value)
-                if read is None and place is not None and position == place:
-                    read = Origin(None, ())  # a new object identifies the constant
-                if read is not None:
-                    kind = type(value).__name__
-                    constants.append(Constant(position, (), kind, value, None, read))
+            cls = type(value)
+            if cls is torch.Tensor or isinstance(value, torch.Tensor):
+                found = _entries.get(id(value))
+                noted: Any = None if found is None else found[1]
+                if last is not None and type(noted) not in RECORDS:
+                    noted = self._made_by_last(value) or noted
+                if type(noted) in RECORDS:
+                    parents.append(noted)
+                elif not value.requires_grad:
+                    origin = noted or read_out.origin(value)
+                    constants.append(self._constant(position, value, origin))
                     needed.append(False)
-                continue
-            noted = weak_id_dict.get(value)
-            if type(noted) is Record:
-                parents.append(noted)
-                needed.append(True)
-            elif self._records.last is not None and (last := self._made_by_last(value)):
-                parents.append(last)
-                needed.append(True)
-            elif not value.requires_grad:
-                constants.append(
-                    self._constant(position, value, noted or self._read_out.origin(value))
-                )
-                needed.append(False)
-            else:
-                needed.append(True)
-                if value.is_leaf:
+                    continue
+                elif value.is_leaf:
                     leaves.append(self._taken(value))
-        record = Record(
-            self._records,
-            numbers,
-            tuple(parents),
-            function,
-            where,
-            self.modules.current,
-            frame_here(),
-            tuple(leaves),
-            tuple(constants),
-            tuple(needed),
-        )
-        record.logged = self._log, len(self._log.calls) - 1
-        self._records.add(record)
-        return record
+                needed.append(True)
+            elif position == place or (cls not in NEVER_OPERANDS and read_out.origin(value)):
+                # A new object identifies a number of the program.
+                read = read_out.origin(value) or Origin(None, ())
+                constants.append(Constant(position, (), cls.__name__, value, None, read))
+                needed.append(False)
+            elif (cls is tuple or cls is list) and not _SHAPE.issuperset(map(type, value)):
+                return None
+        return tuple(parents), tuple(leaves), tuple(constants), tuple(needed)
+
+    def _add(
+        self,
+        made: tuple[Any, ...],
+        taken: Taken,
+        gave: tuple[Any, ...],
+        only: torch.Tensor | None = None,
+    ) -> Record:
+        """Make the record of a call, which its ``only`` output keeps alive."""
+        parents, leaves, constants, needed = taken
+        records, frame = self._records, None if saving_hooks(True) is None else frame_here()
+        logged = self._log, len(self._log.calls) - 1
+        self._log.lines[logged[1]] = made[3]  # the line of the call
+        where = self.modules.current, frame, leaves, constants, needed, records.derivatives, logged
+        return records.add(_new(CallFacts, (*made, *where, *gave)), parents, only)
 
     def _origin(
         self, name: str, how: str | None, inputs: list[Operand], output: Any, whole: bool
@@ -333,9 +371,9 @@ class Session:
         last = self._records.last
         if last is None or tensor.is_leaf or not tensor.requires_grad:
             return None
-        if self._records.may_mark(last, last.end):  # reading grad_fn touches the node
+        if self._records.may_mark(last, last.facts.end):  # reading grad_fn touches the node
             node = tensor.grad_fn
-            if node is None or sequence_nr(node) != last.start:
+            if node is None or sequence_nr(node) != last.facts.start:
                 return None
             last.made(tensor)
         self._last_was_used = True
@@ -421,22 +459,24 @@ class Session:
         else:
             return False
         last = self._records.last
-        if last is not None and last.end == call.start:
+        if last is not None and last.facts.end == call.start:
             return True
         if not any(isinstance(each, torch.Tensor) and each.requires_grad for each in arguments):
             return True  # it makes no node, so the number before this one is another call's
         waiting = None if self._last_was_used else last
-        inputs = operands(arguments, {})
-        numbers = call.start - 1, call.start
-        record = self._record(function, inputs, numbers, line_at(caller))
+        taken = self._taken_by(call._replace(arguments=arguments, keywords={}))
+        made = call.start - 1, call.start, function, line_at(caller)
+        record = self._add(made, taken, (False, None, None, None))
         if waiting is not None:
             record.parents += (waiting,)
         self._records.last, self._last_was_used = record, False
         return True
 
     def _taken(self, leaf: torch.Tensor) -> LeafSnapshot:
-        version, last = version_of(leaf), self._taken_last.get(id(leaf))
-        value = copied_numbers(leaf) if leaf.is_cpu else None
+        version, key = version_of(leaf), id(leaf)
+        last = self._records.taken.get(key) or self._taken_last.get(key)
+        is_large = leaf.numel() > MOST_COPIED
+        value = copied_numbers(leaf) if not is_large and leaf.is_cpu else None
         # None, or one number; 0 and -0 must stay apart.
         if (
             last is not None
@@ -446,7 +486,10 @@ class Session:
         ):
             return last
         found = LeafSnapshot(self.modules.reference(leaf), version, value)
-        self._taken_last[id(leaf)] = found
+        if found.tensor.is_owned:
+            self._records.keep_taken(found)
+        else:
+            self._taken_last[key] = found
         return found
 
     def _constant(
@@ -465,7 +508,7 @@ class Session:
 def log_of(tensor: torch.Tensor) -> CallLog | None:
     """Return the log with the call that made a tensor; None if it was not watched."""
     noted = weak_id_dict.get(tensor)
-    return noted.logged[0] if isinstance(noted, Record) and noted.logged else None
+    return noted.facts.logged[0] if isinstance(noted, Record) else None
 
 
 def _gives_input_back(call: Call) -> bool:
@@ -482,7 +525,8 @@ def _is_new_leaf(made: list[torch.Tensor], arguments: tuple[Any, ...]) -> bool:
 
 
 def _made(record: Record) -> Made:
-    is_only = len(record.needed_grad) == len(record.leaves) == 1
-    leaf = record.leaves[0].tensor if is_only else None
-    dtype = None if record.output is None else as_text(record.output[1])
-    return Made(function_name(record.function), leaf, dtype, record.value)
+    facts = record.facts
+    is_only = len(facts.needed_grad) == len(facts.leaves) == 1
+    leaf = facts.leaves[0].tensor if is_only else None
+    dtype = None if facts.output is None else as_text(facts.output[1])
+    return Made(function_name(facts.function), leaf, dtype, facts.value)

@@ -63,11 +63,14 @@ def here() -> SourceLine | None:
 def line_at(frame: FrameType | None) -> SourceLine | None:
     """Return the innermost line of the user in ``frame`` or its callers."""
     while frame is not None:  # this runs for every frame below every operation
-        if frame.f_code.co_filename in _libraries or is_library(frame.f_code.co_filename):
-            frame = frame.f_back
-            continue
-        code, instruction = frame.f_code, frame.f_lasti
-        return _lines.get((id(code), instruction)) or line_of(code, instruction, frame.f_lineno)
+        code = frame.f_code
+        if code.co_filename not in _libraries:
+            found = _lines.get((id(code), frame.f_lasti))
+            if found is not None:
+                return found
+            if not is_library(code.co_filename):
+                return line_of(code, frame.f_lasti, frame.f_lineno)
+        frame = frame.f_back
     return None
 
 

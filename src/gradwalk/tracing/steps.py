@@ -105,7 +105,7 @@ class StepHooks:
         self._handles: list[Any] = []
 
     def switch_on(self) -> None:
-        """Let torch call the hooks, unless it is just calling those of a step."""
+        """Let torch call the hooks, unless it is in the middle of a step."""
         if not self._handles and not _is_in_step():
             self._handles = [
                 register_optimizer_step_pre_hook(self._before),
@@ -113,7 +113,7 @@ class StepHooks:
             ]
 
     def switch_off(self) -> None:
-        """Take the hooks away. Those of a block that ends within a step stay until another ends."""
+        """Remove the hooks. A block that ends within a step leaves them until another ends."""
         if not _is_in_step():
             for handle in self._handles:
                 handle.remove()

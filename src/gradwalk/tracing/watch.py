@@ -10,14 +10,15 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import nn
-from torch.compiler import is_compiling
+from torch import Tensor, nn
+from torch.compiler import is_compiling, is_dynamo_compiling
 from torch.overrides import TorchFunctionMode
 
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.modes import (
+    dispatch_modes,
+    function_modes,
     is_tracing,
-    is_watched,
     pop_mode,
     push_mode,
     top_mode,
@@ -31,14 +32,20 @@ from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
 from .steps import StepHooks
 
-_BACKWARD = frozenset({torch.Tensor.backward, torch.autograd.backward})
-
 # In eval mode they use other kernels, with other rounding, unless a mode is active.
 _FUSED = (nn.TransformerEncoder, nn.TransformerEncoderLayer, nn.MultiheadAttention)
 
 
+_new: Any = tuple.__new__  # the constructor of a NamedTuple is a function in Python
 _NO_KEYWORDS: Mapping[str, Any] = {}
-_PLAIN = (torch.Tensor,)  # the types of a call that no subclass of tensors overrides
+_PLAIN = (Tensor,)  # the types of a call that no subclass of tensors overrides
+
+
+def _only(result: Any) -> Tensor | None:
+    """Return the one plain tensor that a call gave, perhaps beside None, if it needs grad."""
+    if type(result) is tuple and len(result) == 2 and result[1] is None:
+        result = result[0]  # an attention without its weights
+    return result if type(result) is Tensor and result.requires_grad else None
 
 
 class _Watcher(TorchFunctionMode):
@@ -59,26 +66,30 @@ class _Watcher(TorchFunctionMode):
     ) -> Any:
         """Call ``func`` unchanged, and record the call."""
         # The compiler and the tracer must see only the call itself.
-        if is_compiling() or is_tracing():
+        if is_dynamo_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
-        start = next_sequence_nr()
-        random = torch.get_rng_state() if call_kind(func).draws else None
-        if func in _BACKWARD:
+        kind, start = call_kind(func), next_sequence_nr()
+        random = torch.get_rng_state() if kind.draws else None
+        if kind.runs_backward:
             with self.session.around_backward(args):
                 result = func(*args, **(kwargs or {}))
         else:
             result = func(*args, **kwargs) if kwargs else func(*args)
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
-            if type(result) in PLAIN_RESULTS and not kwargs and call_kind(func).only_asks:
+            if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
                 return result
             end, caller = next_sequence_nr(), sys._getframe(1)
-            call = Call(func, args, kwargs or _NO_KEYWORDS, start, end, caller, random)
-            if (not types or types == _PLAIN) and not is_watched():
-                self.session.record_call(call, result)
-            else:
+            call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
+            if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
+                session, only = self.session, None
+                if kind.is_plain and start < end:
+                    only = _only(result)
+                if only is None or not session.record_only(call, kind, result, only):
+                    session.record_call(call, kind, result)
+            elif not is_compiling():
                 with without_overrides(), unseen():
-                    self.session.record_call(call, result)
+                    self.session.record_call(call, kind, result)
         except Exception:
             pass
         return result
@@ -197,7 +208,7 @@ def _before(module: nn.Module, inputs: Any) -> None:
 
 
 def _after(module: nn.Module, _: Any, __: Any) -> None:
-    if not is_compiling() and (watcher := getattr(_local, "watcher", None)) is not None:
+    if not is_dynamo_compiling() and (watcher := getattr(_local, "watcher", None)) is not None:
         watcher.modules.leave(module)
         if watcher.paused_by is module:
             watcher.resume()

@@ -14,7 +14,11 @@ class _Reference(weakref.ref[Any]):
     key: int
 
 
-_entries: dict[int, tuple[_Reference, Any]] = {}
+entries: dict[int, tuple[weakref.ref[Any], Any]] = {}
+"""A reference and a value by the id of the object; to be read only.
+
+An entry is deleted before the object's id can be used again.
+"""
 
 
 def put(thing: Any, value: Any) -> weakref.ref[Any]:
@@ -25,17 +29,17 @@ def put(thing: Any, value: Any) -> weakref.ref[Any]:
     """
     reference = _Reference(thing, _forget)
     reference.key = key = id(thing)
-    _entries[key] = reference, value
+    entries[key] = reference, value
     return reference
 
 
 def get(thing: Any) -> Any:
     """Return the value stored for an object; None if there is none."""
-    found = _entries.get(id(thing))
-    return found[1] if found is not None and found[0]() is thing else None
+    found = entries.get(id(thing))
+    return None if found is None else found[1]
 
 
 def _forget(reference: _Reference) -> None:
-    found = _entries.get(reference.key)
+    found = entries.get(reference.key)
     if found is not None and found[0] is reference:  # the id may belong to a new object
-        del _entries[reference.key]
+        del entries[reference.key]

@@ -61,6 +61,7 @@ class DrawingWidget(anywidget.AnyWidget, Generic[_T, _F], metaclass=OwnNames):
 
     to_svg, to_png, to_pdf = pictures.to_svg, pictures.to_png, pictures.to_pdf
     to_html, to_json, to_dot = pictures.to_html, pictures.to_json, pictures.to_dot
+    embed = pictures.embed
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         """Make a widget that shows nothing yet."""

@@ -116,6 +116,7 @@ class GraphTraits(DrawingWidget[GraphSource, list[Finding]]):
     effect: WhatIfModel | None = OfPass(None, read_only=True).tag(**masked("effect", encoded=False))  # type: ignore[assignment]
     _checked: CheckedModel | None = traitlets.Any(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
     _shares: list[ShareModel] = traitlets.Any([], read_only=True).tag(sync=True)  # type: ignore[assignment]
+    _edits_blocked: str | None = OfPass(None, read_only=True).tag(sync=True)  # type: ignore[assignment]
 
     # Numbers that are set in the picture, by `gradwalk.interact`.
     _number_inputs: list[NumberInputModel] | None = traitlets.Any(None, read_only=True).tag(  # type: ignore[assignment]

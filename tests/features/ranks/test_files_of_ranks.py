@@ -406,15 +406,3 @@ def test_no_finding_says_that_weights_are_equal_which_another_calls_different(
     assert "drifted" in said
     assert ("not-reduced" in said) is not reduce
     assert "The weights are the same" not in said.get("not-reduced", "")
-
-
-def test_files_without_the_number_of_changes_open(as_rank, tmp_path):
-    pattern = run(as_rank, tmp_path)
-    for path in tmp_path.glob("run-*.gw"):
-        data = path.read_bytes()
-        said = rank_in(data, "")
-        graph = data[: data.index(with_rank(b"", said))]
-        for leaf in said["leaves"]:
-            del leaf["changes"]
-        path.write_bytes(with_rank(graph, {**said, "version": 4}))
-    assert kinds(load(pattern)) == []

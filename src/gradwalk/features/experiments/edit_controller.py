@@ -32,12 +32,18 @@ from .contributions import shares
 from .experiment import Experiment, Outcome, place_name
 from .program_change import program_change
 from .replay import Edit, Gradient, less, same
+from .saved_copies import SavedCopies
 
 MOST_LEAVES = 100  # the largest number of listed leaves; those that change come first
 
 MOST_COMPARED = 6  # the largest number of compared names: each costs a partial backward pass
 
 _KINDS = ("cut", "scale", "replace")
+
+_BLOCKED = (
+    "To change gradients, run the forward pass again and call backward(retain_graph=True): this "
+    "backward pass has freed the saved tensors that a change needs."
+)
 
 
 def read_edit(given: Any) -> EditModel:
@@ -226,6 +232,7 @@ class EditController(Controller[GraphTraits]):
     """Compute the effect of edits, and the shares of the selected node's gradient."""
 
     _experiment: Experiment | None = None  # on the graph that is shown, once it is needed
+    _copies: SavedCopies | None = None  # of that graph, if it can be followed through backward
 
     def validate(self, trait: str, value: Any) -> Any:
         """Return a value of the trait ``edits``, checked as far as it can be without the graph."""
@@ -258,11 +265,30 @@ class EditController(Controller[GraphTraits]):
                 if self._experiment is None or self._experiment.replay.captured is not captured:
                     run = None if source.recording is None else source.recording.run
                     seeds = None if run is None else run.seeds
-                    self._experiment = Experiment(captured, seeds, max_bytes=DEFAULT_BUDGET)
+                    self._experiment = Experiment(
+                        captured, seeds, max_bytes=DEFAULT_BUDGET, copies=self._copies
+                    )
                 return what_if_model(self._experiment, edits, captured.annotations)
         except Exception as error:  # of the user's own backward; shown in the picture
             self._experiment = None
             return without_answer(why.failure(error))
+
+    def on_source(self, source: GraphSource) -> None:
+        """Copy what the nodes of a small live graph saved, before a backward pass frees it."""
+        captured = source.autograd
+        self._copies = None
+        if captured is not None and source.runs_backward:
+            self._copies = self.stage.parts.build(
+                "copies of saved tensors", lambda: SavedCopies(captured), None
+            )
+        self.widget.set_trait("_edits_blocked", None)
+
+    def on_pass(self, source: GraphSource) -> None:
+        """Note whether a backward pass has freed what an edit needs."""
+        copies, shown = self._copies, source.recording
+        run = None if shown is None else shown.run
+        is_blocked = copies is not None and copies.lacks_any(run)
+        self.widget.set_trait("_edits_blocked", _BLOCKED if is_blocked else None)
 
     def handle(self, message: dict[str, Any]) -> bool:
         """Check the custom backward of a node."""
@@ -308,7 +334,7 @@ class EditController(Controller[GraphTraits]):
 
     def let_go(self) -> None:
         """Release the graph."""
-        self._experiment = None
+        self._experiment = self._copies = None
 
     def close(self) -> None:
         """Release the graph, and drop its edits and checks."""

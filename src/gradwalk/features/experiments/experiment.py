@@ -23,6 +23,7 @@ from ...torch_api.nodes import (
 )
 from ...torch_api.reading import has_hooks, knows_hooks
 from .replay import Edit, Edits, Flow, Gradient, Kind, Replay, fitting
+from .saved_copies import SavedCopies
 
 _NO_NAMES = (
     "None of its tensors has a name: names come from the variables where the graph or recording "
@@ -172,15 +173,18 @@ class Experiment:
         inputs: Any = None,
         max_bytes: int = 0,
         recorded: RecordedRun | None = None,
+        *,
+        copies: SavedCopies | None = None,
     ) -> None:
         """Run nothing yet.
 
         ``inputs``: the wanted tensors, or their names; None for every leaf. ``max_bytes``: the
         memory for kept gradients, so that a change runs only the nodes that it reaches.
         ``recorded``: a recorded pass. Its gradients are reused where they are known and no hook of
-        the user changed them. It also gives the default of ``gradient``.
+        the user changed them. It also gives the default of ``gradient``. ``copies``: copies of what
+        a backward pass has freed.
         """
-        self.replay = Replay(captured)
+        self.replay = Replay(captured, copies)
         follows = recorded is not None and gradient is None
         if recorded is not None and follows and recorded.seeds is not None:
             gradient = recorded.seeds

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import heapq
 import itertools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import CodeType, FunctionType
 from typing import Any, Literal, TypeVar
@@ -33,7 +33,8 @@ from ...torch_api.nodes import (
     sequence_nr,
 )
 from ...torch_api.reading import first_line, has_data, in_short, why_unreadable
-from ...torch_api.saved_tensors import read_saved
+from ...torch_api.saved_tensors import is_freed, read_saved
+from .saved_copies import SavedCopies
 
 Kind = Literal["cut", "scale", "replace"]
 
@@ -175,18 +176,23 @@ def _changed(
     return grad
 
 
-def refuse(captured: Capture, nodes: Iterable[int]) -> None:
-    """Raise if running a node again would change state or end the process."""
+def refuse(captured: Capture, nodes: Iterable[int], copied: Container[int] = ()) -> None:
+    """Raise if running a node again would change state or end the process.
+
+    ``copied``: the nodes of whose saved tensors there are copies.
+    """
     for i in nodes:
-        why = _why_not(captured.nodes[i])
+        why = _why_not(captured.nodes[i], i in copied)
         if why is not None:
             raise RuntimeError(f"{described(captured.graph, i)} {why}")
 
 
-def _why_not(node: Node) -> str | None:
+def _why_not(node: Node, is_copied: bool) -> str | None:
     """The reason why a node must not run, without its subject; None if it may."""
     custom = custom_function(node)
     if custom is None and not keeps_tensors(type(node)):
+        return None
+    if is_copied and is_freed(node):
         return None
     return (_why_no_function(node, custom) if custom is not None else None) or _unsaved(node)
 
@@ -257,8 +263,9 @@ class Replay:
         takers: Node -> the (consumer, arg_nr) that pass gradients to it, in order.
     """
 
-    def __init__(self, captured: Capture) -> None:
+    def __init__(self, captured: Capture, copies: SavedCopies | None = None) -> None:
         self.captured = captured
+        self._copies = copies
         ids = {node: i for i, node in enumerate(captured.nodes)}
         self.following: list[list[OutputKey | None]] = [
             [None if child is None else (ids[child], nr) for child, nr in node.next_functions]
@@ -337,7 +344,7 @@ class Replay:
         wanted = range(len(self.captured.nodes)) if only is None else only
         refuse_within_backward(_AGAIN)
         with unseen():
-            refuse(self.captured, wanted)
+            refuse(self.captured, wanted, self._copies or ())
         with unseen(), random_numbers_kept(_devices(self.captured)):
             return within_a_pass(
                 lambda: self._run(seeds, edits or Edits(), wanted, known or {}, keep)
@@ -379,8 +386,11 @@ class Replay:
         """Run one node, within `run`; return its outgoing gradients."""
         node: Any = self.captured.nodes[i]
         custom = custom_function(node)
+        copies = self._copies
         try:
-            if custom is None:
+            if copies is not None and i in copies and is_freed(node):
+                given = copies.call(i, arrived)
+            elif custom is None:
                 found = node(*arrived)
                 given = list(found) if isinstance(found, tuple) else [found]
             else:

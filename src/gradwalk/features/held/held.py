@@ -322,7 +322,8 @@ def _group(graph: LivingGraph, referrers: Referrers) -> Group:
     held = [referrers.found[key] for key in graph.held]
     latest = max(graph.nodes, key=number_in_thread)
     record = find_record(latest) if has_watched() else None
-    line = str(record.source) if record is not None and record.source is not None else None
+    source = None if record is None else record.facts.source
+    line = None if source is None else str(source)
     results = [each for each in held if isinstance(each, torch.Tensor)]
     return Group([graph], results, holders, others, graph.age, line)
 

@@ -93,7 +93,7 @@ def _versions(graph: LivingGraph) -> dict[int, int]:
     if not has_watched():
         return {}
     found = filter(None, map(find_record, graph.nodes[:_MOST_READ]))
-    leaves = (leaf for record in found for leaf in record.leaves)
+    leaves = (leaf for record in found for leaf in record.facts.leaves)
     return {id(leaf.tensor()): leaf.version for leaf in leaves if leaf.tensor() is not None}
 
 

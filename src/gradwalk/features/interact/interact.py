@@ -460,7 +460,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
             path (str | os.PathLike[str], optional): The file to write; None for no file.
             title (str, optional): The title of the page; None for the name of the function.
             source (bool, optional): Whether to include lines of the program. Default: ``True``.
-            quiz (str, optional): What the page asks and marks: "grad" or "value"; None for no quiz.
+            quiz (str, optional): The quantity that the page asks for and marks: "grad" or "value";
+                None for no quiz.
 
         Returns:
             The text of the file; with a path, the path.
@@ -482,9 +483,9 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         return text if to is None else write_file(to, text, "to_html")
 
     def _live_parts(self, source: GraphSource, quiz: str | None) -> PageParts:
-        ranges: dict[str, list[list[float]]] = {}
+        ranges: dict[str, list[list[float]]] = {name: [] for name in self.leaves}
         for each in self._number_inputs(source):
-            ranges.setdefault(each["name"], []).append([each["min"], each["max"], each["step"]])
+            ranges[each["name"]].append([each["min"], each["max"], each["step"]])
         forward = Forward(self._run_again, ranges=ranges)
         return live_parts(source, quiz, forward)
 
@@ -492,7 +493,8 @@ class Interact(ipywidgets.interactive):  # type: ignore[misc]
         """Call the function as it was called for the picture."""
         torch.set_rng_state(self._state)
         result = self._function(**{**self.kwargs, **self.leaves})
-        return [each.tensor for each in read_outputs((only_tensors(result),), self._called)]
+        outputs = read_outputs((only_tensors(result),), self._called)
+        return [each.tensor for each in outputs if each.tensor is not None]
 
     def _loss(self) -> float:
         tensors = tensors_in(self.result)

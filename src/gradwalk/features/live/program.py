@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypedDict
 
@@ -104,10 +105,10 @@ class Forward(NamedTuple):
     run: Callable[[], Sequence[torch.Tensor]]
     """Returns the outputs of the graph, in the order of its roots."""
     leaves: Mapping[int, torch.Tensor] = {}
-    """The leaves that it runs with, by the id of the graph's own; others are those of the graph."""
+    """The leaves that it runs with, by the id of the graph's leaf; others are the graph's own."""
     constants: Sequence[Constant] = ()
     ranges: Mapping[str, Sequence[Sequence[float]]] = {}
-    """Of a leaf by its name: least, most and step of each number."""
+    """Name of a leaf -> least, most and step of each number."""
     line: Callable[[], SourceLine | None] = here
     """Returns the line of the program that runs."""
     note: str | None = None
@@ -151,6 +152,7 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
                 "after": after,
                 "now": _shown(tensor),
             }
+    _check_values(source, values)
     by_edge: list[GradientModel] = [
         {"at": at, "view": tape.view(grad)} for at, grad in _along(source, flows)
     ]
@@ -177,6 +179,8 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         }
         for i, view in inputs.items()
     ]
+    order = {name: place for place, name in enumerate(forward.ranges)}
+    listed.sort(key=lambda each: order.get(each["name"] or "", len(order)))
     listed += [
         {
             "node": each.node,
@@ -246,6 +250,25 @@ def _same_graph(
     return nodes
 
 
+def _check_values(source: GraphSource, values: Mapping[int, ValueModel]) -> None:
+    """Refuse a program that computed other values than the graph has."""
+    for node in source.model["nodes"]:
+        found = values.get(node["id"])
+        if found is None or found["now"] is None or node["value"] is None:
+            continue
+        pairs = zip(_list(found["now"]) or [], _list(node["value"]) or [], strict=False)
+        for now, before in pairs:
+            if not _is_near(float(now), float(before)):
+                raise NotLiveError(
+                    f"{node['label']} was {before} and is {now} when the program runs again, so a "
+                    "live page would show other numbers. A tensor that it uses was changed."
+                )
+
+
+def _is_near(one: float, other: float) -> bool:
+    return repr(one) == repr(other) or math.isclose(one, other, rel_tol=1e-3, abs_tol=1e-5)
+
+
 def _edge(output: torch.Tensor) -> tuple[Node, int]:
     if output.grad_fn is not None:
         return output.grad_fn, output.output_nr
@@ -259,11 +282,11 @@ def _seeds(source: GraphSource, outputs: Sequence[torch.Tensor]) -> list[torch.T
     assert recording is not None
     known: dict[tuple[int, int], torch.Tensor] = {}
     for node in dict.fromkeys(root for root, _ in captured.roots):
-        for nr, seed in seeds_at(captured.graph, recording.run, node):
-            known[node, nr] = seed
+        for nr, started in seeds_at(captured.graph, recording.run, node):
+            known[node, nr] = started
     found = []
     for root, output in zip(captured.roots, outputs, strict=True):
-        seed = known.get(root)
+        seed: torch.Tensor | None = known.get(root)
         if seed is None and output.numel() != 1:
             raise NotLiveError(
                 "How backward started is not known, so a live page cannot run it again. Call "
@@ -290,9 +313,7 @@ def _watched(
         return saw
 
     hooks = [
-        node.register_hook(hook(i))  # type: ignore[arg-type]
-        for i, node in enumerate(nodes)
-        if leaf_tensor(node) is None
+        node.register_hook(hook(i)) for i, node in enumerate(nodes) if leaf_tensor(node) is None
     ]
     return passed, arrived, hooks
 
@@ -320,7 +341,7 @@ def _ranges(
     """Return least, most and step of each number; None for too many numbers."""
     if not 1 <= tensor.numel() <= MOST_CONTROLLED or not tensor.is_floating_point():
         return None
-    if given is not None:
+    if given:
         return [list(each) for each in given]
     reach = max(1.0, 2 * float(tensor.detach().abs().nan_to_num(0, 0, 0).max()))
     most = float(f"{reach:.1g}")

@@ -11,7 +11,6 @@ import torch
 from ...torch_api.reading import version_of
 from ...tracing.annotate import Annotated
 from ...tracing.call_log import CallLog, LoggedCall, Outside, Ref, Unknown, tensors_in_order
-from ...tracing.records import records_in
 from ...tracing.source_line import SourceLine
 from .program import Constant, Forward
 from .tape import NotLiveError
@@ -26,15 +25,14 @@ _Key = tuple[CallLog, int]
 
 def watched_forward(captured: Annotated) -> Forward:
     """Return the watched calls behind a graph, ready to run again."""
-    records = records_in(captured)
     names = captured.graph.nodes(data="name")
     roots: list[tuple[CallLog, int, int]] = []
     for node, nr in captured.roots:
-        record = records.get(node)
+        seen = captured.annotations.get(node)
         called = names[node] or "the output"
-        if record is None or record.logged is None:
+        if seen is None or seen.logged is None:
             raise NotLiveError(_UNWATCHED.format(what=called))
-        log, place = record.logged
+        log, place = seen.logged
         if log.is_full:
             raise NotLiveError(
                 f"A live page runs up to 600 calls of torch again, and the block that computed "
@@ -83,10 +81,7 @@ class _Replay:
         waiting = list(self._logs)
         while waiting:
             log = waiting.pop(0)
-            before = self._choose(log)
-            for other in before:
-                if other not in done:
-                    waiting.append(other)
+            waiting += [other for other in self._choose(log) if other not in done]
             if log in done:
                 done.remove(log)
             done.insert(0, log)
@@ -155,6 +150,7 @@ class _Replay:
         results: dict[tuple[int, int], list[torch.Tensor]] = {}
         for log in self._logs:
             for place in sorted(self._calls[id(log)]):
+                self.line = log.calls[place].line or log.lines.get(place)
                 results[id(log), place] = self._call(log, log.calls[place])
         found = []
         for log, place, nr in roots:
@@ -164,7 +160,6 @@ class _Replay:
         return found
 
     def _call(self, log: CallLog, call: LoggedCall) -> list[torch.Tensor]:
-        self.line = call.line
         arguments, keywords = self._given(log, call.arguments), self._given(log, call.keywords)
         if call.random is not None:
             torch.set_rng_state(call.random)

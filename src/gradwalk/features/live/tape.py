@@ -117,7 +117,8 @@ class Tape:
     def view(self, tensor: torch.Tensor) -> int:
         """Return the number of a tensor, which is a constant if it is new."""
         place = self._place(tensor)
-        found = View(place, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
+        offset = int(tensor.storage_offset())
+        found = View(place, tuple(tensor.shape), tuple(tensor.stride()), offset)
         return self.views.setdefault(found, len(self.views))
 
     def add_input(self, tensor: torch.Tensor) -> int:
@@ -193,6 +194,18 @@ class Tape:
                 return self._write_constant(operation, args, kwargs)
             result = operation(*args, **kwargs)
             return result.zero_() if base in _EMPTY else result
+        return self._compute(operation, base, args, kwargs, mutates=mutates)
+
+    def _compute(
+        self,
+        operation: Any,
+        base: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        *,
+        mutates: bool,
+    ) -> Any:
+        """Run an operation whose result depends on the inputs, and record it."""
         if mutates and base in _SHAPES:
             return operation(*args, **kwargs)
         if base in _REWRITTEN and operation.namespace == "aten":
@@ -282,8 +295,8 @@ class Tape:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         raise NotLiveError(
-            f"A live page cannot compute with a {type(value).__name__}{_at(self.line())}. Write the "
-            "page without live=True."
+            f"A live page cannot compute with a {type(value).__name__}{_at(self.line())}. Write "
+            "the page without live=True."
         )
 
     def _guard(self, tensor: torch.Tensor, *, is_truth: bool) -> None:
@@ -342,8 +355,7 @@ def _is_equal(one: torch.Tensor, other: torch.Tensor) -> bool:
 
 
 def _selected(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    whole, mask = torch.broadcast_tensors(tensor, mask)
-    return whole[mask]
+    return tensor.expand((tensor * mask).shape)[mask.expand((tensor * mask).shape)]
 
 
 _REWRITTEN: dict[str, Callable[..., Any]] = {"equal": _is_equal, "masked_select": _selected}

@@ -15,7 +15,7 @@ from .replay import watched_forward
 from .tape import NotLiveError
 
 QUIZZES = ("grad", "value")
-"""What a live page can ask, and mark by itself."""
+"""The quantities that a live page can ask for, and mark by itself."""
 
 
 @grad_mode_kept
@@ -53,11 +53,11 @@ def _prepared(model: ProgramModel) -> Callable[[SavedGraphModel], SavedGraphMode
 
     def prepare(saved: SavedGraphModel) -> SavedGraphModel:
         graph = saved["graph"]
-        nodes = [
+        nodes: Any = [
             {**node, "value": shown.get(node["id"]) if node["value"] is None else node["value"]}
             for node in graph["nodes"]
         ]
-        return {  # type: ignore[return-value]
+        return {
             **saved,
             "graph": {**graph, "nodes": nodes},
             "cursor": len(saved["steps"]),

@@ -1,0 +1,110 @@
+"""Writing live pages: what they hold, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+import torch
+
+from gradwalk import GraphWidget, interact, watch
+
+
+def program_in(text: str) -> dict[str, Any]:
+    found = re.search(r'id="gradwalk-program">(.*?)</script>', text)
+    assert found is not None
+    return json.loads(found[1])
+
+
+def test_a_watched_loss_has_a_live_page(tmp_path):
+    w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.tensor([3.0, 4.0])
+    with watch():
+        loss = (w * x).sum() ** 2
+    path = GraphWidget(loss).to_html(tmp_path / "figure.html", live=True)
+    program = program_in(path.read_text())
+    assert [(one["name"], one["leaf"]) for one in program["inputs"]] == [("w", True), ("x", False)]
+    assert path.stat().st_size < 700_000
+    assert w.grad is None
+
+
+def test_a_function_has_a_live_page():
+    box = interact(lambda w, x: (torch.tanh(w * x) - 1) ** 2, w=(-5.0, 5.0), x=2.0)
+    program = program_in(box.to_html())
+    assert [one["name"] for one in program["inputs"]] == ["w", "x"]
+    assert program["inputs"][0]["ranges"] == [[-5.0, 5.0, 0.1]]
+
+
+def test_branches_and_items_are_guarded():
+    w = torch.tensor(1.5, requires_grad=True)
+    with watch():
+        y = w * 2
+        if y > 0:
+            y = y * 3
+        loss = y * y.item()
+    program = program_in(GraphWidget(loss).to_html(live=True))
+    assert [one["numbers"] for one in program["guards"]] == [[1.0], [9.0]]
+    assert "test_live_page.py" in program["guards"][0]["line"]
+
+
+def test_an_unwatched_loss_is_refused():
+    w = torch.tensor(1.5, requires_grad=True)
+    with pytest.raises(ValueError, match=r"with gradwalk.watch\(\)"):
+        GraphWidget(w * 2).to_html(live=True)
+
+
+def test_a_call_that_no_page_computes_is_refused_with_its_line():
+    w = torch.eye(2).requires_grad_()
+    with watch():
+        loss = torch.linalg.inv(w).sum()
+    widget = GraphWidget(loss)
+    with pytest.raises(ValueError, match=r"cannot compute aten.*test_live_page.py:\d+"):
+        widget.to_html(live=True)
+
+
+def test_wrong_options_are_refused():
+    w = torch.tensor(1.5, requires_grad=True)
+    with watch():
+        loss = w * 2
+    widget = GraphWidget(loss)
+    with pytest.raises(ValueError, match="Give both"):
+        widget.to_html(quiz="grad")
+    with pytest.raises(ValueError, match="'grad', 'value'"):
+        widget.to_html(live=True, quiz="colour")
+    with pytest.raises(ValueError, match="shared"):
+        widget.to_html("page.html", live=True, assets="shared")
+
+
+def test_random_numbers_are_the_recorded_ones():
+    torch.manual_seed(0)
+    w = torch.ones(4, requires_grad=True)
+    with watch():
+        loss = torch.nn.functional.dropout(w, 0.5).sum()
+    before = torch.get_rng_state()
+    program = program_in(GraphWidget(loss).to_html(live=True))
+    assert torch.equal(before, torch.get_rng_state())
+    value = next(one for one in program["values"] if one["node"] == 0)
+    assert value["now"] == loss.item()
+
+
+def test_the_program_changes_nothing():
+    w, running = torch.ones(3, requires_grad=True), torch.zeros(3)
+    x = torch.randn(4, 3)
+    with watch():
+        h = torch.nn.functional.batch_norm(x * w, running, torch.ones(3), training=True)
+        loss = (h**2 * w).sum()
+    kept = running.clone()
+    GraphWidget(loss).to_html(live=True)
+    assert torch.equal(running, kept)
+    assert w.grad is None
+
+
+def test_names_cannot_end_the_script():
+    name = "</script><img src=x onerror=alert(1)>"
+    w = torch.tensor(1.5, requires_grad=True)
+    with watch():
+        loss = w * 2
+    text = GraphWidget(loss, names={name: w}).to_html(live=True)
+    assert name not in text
+    assert program_in(text)["inputs"][0]["name"] == name
