@@ -80,10 +80,10 @@ async function view(change: Partial<Traits> = {}, asks = true) {
 describe("a graph that backward has freed", () => {
   const words = "Run the forward pass again.";
   it("has grey tools, and one sentence that says what to do", async () => {
-    const { channel, graph, all, one } = await view({ _edits_blocked: words });
-    const { target } = graph.edges[0];
-    channel.change("details", detailsOf(graph, target));
-    channel.set("selected", target);
+    const { all, one, channel, graph } = await view({ _edits_blocked: words });
+    channel.change("details", detailsOf(graph, 1));
+    channel.set("selected", 1);
+    await nextFrame();
     const notes = all(".gw-what-if .gw-note").map((note) => note.textContent);
     expect(notes).toEqual([words]);
     const tools = all(".gw-edge-tools button, .gw-edge-tools input") as HTMLButtonElement[];

@@ -285,7 +285,8 @@ class EditController(Controller[GraphTraits]):
 
     def on_pass(self, source: GraphSource) -> None:
         """Note whether a backward pass has freed what an edit needs."""
-        copies, run = self._copies, source.recording and source.recording.run
+        copies, shown = self._copies, source.recording
+        run = None if shown is None else shown.run
         is_blocked = copies is not None and copies.lacks_any(run)
         self.widget.set_trait("_edits_blocked", _BLOCKED if is_blocked else None)
 

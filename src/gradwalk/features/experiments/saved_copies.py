@@ -37,7 +37,7 @@ class SavedCopies:
             with unseen(), torch.no_grad():
                 self._saved = _copies(captured)
 
-    def __contains__(self, node: int) -> bool:
+    def __contains__(self, node: object) -> bool:
         return node in self._saved
 
     def call(self, node: int, arrived: _Gradients) -> list[torch.Tensor | None]:
