@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import fc from "fast-check";
-import { beforeEach, describe, expect, it } from "vitest";
+import { beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { firstScene } from "../arrange/first_view";
 import { localChannel } from "../channel";
 import { choices } from "../controls/choices";
@@ -29,6 +29,9 @@ const GRAPHS = Object.entries(MODELS)
 
 /** The default choices. */
 const CHOICES = { ...choices };
+
+// The first widget of a page says what its colours mean, and the others do not.
+beforeAll(() => localStorage.setItem("gradwalk.met", "1"));
 
 /** Numbers at one time: nodes' values, and a pass' gradients. */
 interface Moment {
