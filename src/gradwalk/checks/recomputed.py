@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from torch import nn
-
 from ..english import list_some, plural
 from ..result import make
 from ..torch_api.checkpoints import keeps_random_state
+from ..torch_api.modules import BATCH_NORMS
 from .context import CheckContext
 from .finding import Finding
 
@@ -59,7 +58,7 @@ def _updated_twice(context: CheckContext) -> Iterator[Finding]:
         path = context.module(node)
         for reference, _, place in context.called.places.values():
             module = reference()
-            is_it = isinstance(module, nn.modules.batchnorm._BatchNorm) and place == path
+            is_it = isinstance(module, BATCH_NORMS) and place == path
             if is_it and module is not None and module.training and module.track_running_stats:
                 found.append((node, path))
     if found:

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 import torch
-from torch import nn
 
 from ..english import list_some, plural
 from ..explain.constants_and_cuts import at_line
 from ..result import make, replaced
+from ..torch_api.modules import BATCH_NORMS
 from ..tracing.records import modules_ran
 from ..tracing.steps import Moved, Step, noted_steps
 from .context import CheckContext
@@ -130,7 +130,7 @@ def _moving_statistics(context: CheckContext) -> Iterator[Finding]:
     found = []
     for module in modules_ran():
         place = context.called.place_of(module)
-        if place is None or not isinstance(module, nn.modules.batchnorm._BatchNorm):
+        if place is None or not isinstance(module, BATCH_NORMS):
             continue
         own = list(module.parameters())
         is_frozen = bool(own) and not any(each.requires_grad for each in own)

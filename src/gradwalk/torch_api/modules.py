@@ -11,6 +11,8 @@ from torch import nn
 
 from .capability import capability
 
+BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
+
 
 @capability("Module._modules", otherwise=lambda module: dict(module.named_children()))
 def submodules(read: Any) -> Callable[[nn.Module], dict[str, nn.Module | None]]:
@@ -73,7 +75,8 @@ def stand_in(
 
 def uncompiled(module: nn.Module) -> nn.Module:
     """Return the module that ``torch.compile`` was given, else the module itself."""
-    found = vars(module).get("_modules", {}).get("_orig_mod")
+    children = vars(module).get("_modules")
+    found = children.get("_orig_mod") if isinstance(children, dict) else None  # TorchScript: none
     return found if found is not None else module
 
 

@@ -66,7 +66,8 @@ class TensorRef:
         found = self._to()
         if self._name is None or found is None:
             return found
-        parameter = own_parameters(found).get(self._name)
+        own = own_parameters(found)
+        parameter = own[self._name] if self._name in own else None  # noqa: SIM401  TorchScript has no get()
         return parameter if id(parameter) == self.key else None
 
     @property

@@ -259,7 +259,10 @@ class Session:
         flat = [*enumerate(arguments), *keywords.items()] if keywords else enumerate(arguments)
         taken = self._facts_of(flat, place)
         if taken is None:
-            taken = self._facts_of(operands(arguments, keywords), place)
+            inputs = operands(arguments, keywords)
+            if written and type(written[1]) is int:  # other calls ignore integers
+                inputs.insert(0 if place == 0 else len(inputs), written)
+            taken = self._facts_of(inputs, place)
         return taken or _NOTHING
 
     def _facts_of(self, inputs: Iterable[Operand], place: int | str | None) -> Taken | None:

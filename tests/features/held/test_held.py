@@ -60,7 +60,8 @@ def test_a_leak_is_named_and_freed(name):
     let_go()
     gc.collect()
     freed = sum(size for storage, size in storages.values() if storage.expired())
-    if name == "a_recording":  # it has gradients besides the graph
+    # A recording has gradients besides the graph, a widget has copies of small saved tensors.
+    if name in {"a_recording", "an_open_widget"}:
         assert freed > said
     else:
         assert freed == said

@@ -332,6 +332,7 @@ def replaced(value: Any, kind: Any, by: Callable[[Any], Any]) -> Any:
         return {key: replaced(each, kind, by) for key, each in value.items()}
     if type(value) in (list, tuple):
         return type(value)(replaced(each, kind, by) for each in value)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
+    is_named = isinstance(value, tuple) and hasattr(value, "__match_args__")
+    if is_named and not hasattr(value, "n_sequence_fields"):  # which those of torch have
         return type(value)(*(replaced(each, kind, by) for each in value))
     return value
