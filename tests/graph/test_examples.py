@@ -188,7 +188,7 @@ def test_the_picture_says_every_number(example: Example, watched: bool) -> None:
             text = next((each for each in texts if said[each]), None)
             # Beside 24 nodes there is room for small boxes, whose descriptions say it.
             if text is None and example.name == "rnn":
-                assert f" {value!r}".replace("-", "\u2212") in picture
+                assert " " + repr(value).removesuffix(".0").replace("-", "\u2212") in picture
                 continue
             assert text is not None, (texts, said)
             said[text] -= 1
