@@ -51,6 +51,7 @@ nitpick_ignore_regex = [
     # Literals and unions, which the text spells out.
     (r"py:.*", r"(.*\.)?(By|Theme|Assets|HasGraphs)"),
     (r"py:.*", r"[a-z]\w*"),  # arguments, and the standard library
+    (r"py:class", r".*\._[A-Z]"),  # type variables
 ]
 
 # Lessons and pages run while the site is built. Each graph is a page of its own in _live.
