@@ -200,7 +200,7 @@ class CallLog:
         self.outside[number] = Outside(
             reference,
             version_of(value),
-            value.detach().clone() if small and there is None else None,
+            value.detach().clone() if small and there is None and _is_whole(value) else None,
             value.is_leaf,
             value.requires_grad,
             None if log is None or there is None else (log, there),
@@ -217,6 +217,11 @@ class CallLog:
         elif isinstance(result, (tuple, list)) and depth <= _MOST_DEEP:
             for each in result:
                 self._name(each, outputs, depth + 1)
+
+
+def _is_whole(tensor: torch.Tensor) -> bool:
+    """Whether the memory of a tensor is there: FSDP2 frees it and leaves the tensor."""
+    return tensor.numel() == 0 or tensor.untyped_storage().nbytes() > 0
 
 
 def tensors_in_order(result: Any) -> Iterator[torch.Tensor]:
