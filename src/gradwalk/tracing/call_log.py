@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import torch
 
 from ..torch_api.dtensors import PLAIN
-from ..torch_api.reading import version_of
+from ..torch_api.reading import version_of, why_unreadable
 from .module_path import TensorRef
 from .source_line import SourceLine
 
@@ -200,7 +200,9 @@ class CallLog:
         self.outside[number] = Outside(
             reference,
             version_of(value),
-            value.detach().clone() if small and there is None and _is_whole(value) else None,
+            value.detach().clone()
+            if small and there is None and not why_unreadable(value)
+            else None,
             value.is_leaf,
             value.requires_grad,
             None if log is None or there is None else (log, there),
@@ -217,11 +219,6 @@ class CallLog:
         elif isinstance(result, (tuple, list)) and depth <= _MOST_DEEP:
             for each in result:
                 self._name(each, outputs, depth + 1)
-
-
-def _is_whole(tensor: torch.Tensor) -> bool:
-    """Whether the memory of a tensor is there: FSDP2 frees it and leaves the tensor."""
-    return tensor.numel() == 0 or tensor.untyped_storage().nbytes() > 0
 
 
 def tensors_in_order(result: Any) -> Iterator[torch.Tensor]:
