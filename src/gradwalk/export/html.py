@@ -84,6 +84,7 @@ class PageParts(NamedTuple):
     name: str  # of the script in place of "page.js", and of a style sheet
     data: Mapping[str, str]  # texts for the script, by the id of their element; without "<"
     prepare: Callable[[SavedGraphModel], SavedGraphModel]  # changes what the page shows
+    has_text: bool = True  # whether the page has the graph as text where scripts are off
 
 
 LIVE: Hook[Callable[[GraphSource, str | None], PageParts]] = Hook()
@@ -115,7 +116,9 @@ def page(
         policy=policy,
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
-        text=html.escape(text_tree(graph, _MOST_LINES, shown.source.model)),
+        text=""
+        if parts is not None and not parts.has_text
+        else html.escape(text_tree(graph, _MOST_LINES, shown.source.model)),
         model=base64.b64encode(
             packed_graph(shown, source, prepare=None if parts is None else parts.prepare)
         ).decode("ascii"),

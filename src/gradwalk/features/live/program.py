@@ -131,6 +131,8 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         made = len(tape.given)
         nodes = _same_graph(captured, outputs, leaves)
         seeds = _seeds(source, outputs)
+        for seed in seeds:
+            tape.add_input(seed)  # so that every call of backward is recorded: edits change them
         flows, arrived, hooks = _watched(nodes)
         try:
             grads = torch.autograd.grad(outputs, list(leaves.values()), seeds, allow_unused=True)
@@ -180,7 +182,8 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         for i, view in inputs.items()
     ]
     order = {name: place for place, name in enumerate(forward.ranges)}
-    listed.sort(key=lambda each: order.get(each["name"] or "", len(order)))
+    # As the program computes: the graph counts its nodes from the output.
+    listed.sort(key=lambda each: (order.get(each["name"] or "", len(order)), -each["node"]))
     listed += [
         {
             "node": each.node,
@@ -302,13 +305,18 @@ Gradients = tuple[torch.Tensor | None, ...]
 def _watched(
     nodes: Sequence[Node],
 ) -> tuple[dict[int, Gradients], dict[int, Gradients], list[Any]]:
-    """Return what will flow out of each node and into it, and the hooks that see it."""
+    """Return what will flow out of each node and into it, and the hooks that see it.
+
+    Each edge gets memory of its own, so that a page can change one gradient alone.
+    """
     passed: dict[int, Gradients] = {}
     arrived: dict[int, Gradients] = {}
 
-    def hook(i: int) -> Callable[[Gradients, Gradients], None]:
-        def saw(outgoing: Gradients, incoming: Gradients) -> None:
-            passed[i], arrived[i] = outgoing, incoming
+    def hook(i: int) -> Callable[[Gradients, Gradients], Gradients]:
+        def saw(outgoing: Gradients, incoming: Gradients) -> Gradients:
+            passed[i] = tuple(None if grad is None else grad.clone() for grad in outgoing)
+            arrived[i] = incoming
+            return passed[i]
 
         return saw
 
