@@ -2,12 +2,12 @@
 
     python benchmarks/live_drag.py [--full]
 
-A slider of a page moves, frame by frame. "frame" is the median time from the start of the frame that
-shows the number until it is painted: forward, backward, the picture, layout and painting. "thread"
-is the mean time that the page's main thread is busy for each move, by its own clock, which other
-programs on the machine do not change. "calls" is the number of calls that the page computes. The
-targets are 16 ms for 60 nodes and 33 ms for 200. `drag.py` measures the same function with a kernel.
-`--full` makes more moves.
+A slider of a page moves, frame by frame. "frame" is the median time from the start of the frame
+that shows the number until it is painted: forward, backward, the picture, layout and painting.
+"thread" is the mean time that the page's main thread is busy for each move, by its own clock, which
+other programs on the machine do not change. "calls" is the number of calls that the page computes.
+The targets are 16 ms for 60 nodes and 33 ms for 200. `drag.py` measures the same function with a
+kernel. `--full` makes more moves.
 
 Needs the built script (`make setup`), and Chromium.
 """

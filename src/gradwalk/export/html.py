@@ -146,17 +146,18 @@ def page_of_several(
     )
 
 
-def shared_script() -> tuple[str, str]:
-    """Return name and text of the script that pages of one folder and release share."""
-    script = _ADD_STYLE % json.dumps(bundle("widget.css")) + bundle("page.js")
+def shared_script(name: str = "page") -> tuple[str, str]:
+    """Return name and text of the script that pages of one folder, kind and release share."""
+    style = bundle("widget.css") + ("" if name == "page" else bundle(f"{name}.css"))
+    script = _ADD_STYLE % json.dumps(style) + bundle(f"{name}.js")
     return f"gradwalk-{hashlib.sha256(script.encode('utf-8')).hexdigest()[:12]}.js", script
 
 
-def write_shared_script(folder: Path) -> None:
+def write_shared_script(folder: Path, name: str = "page") -> None:
     """Write the shared script into a folder, unless it is there."""
-    name, script = shared_script()
-    if not (folder / name).exists():
-        write_file(folder / name, script, "to_html")
+    file, script = shared_script(name)
+    if not (folder / file).exists():
+        write_file(folder / file, script, "to_html")
 
 
 _SHARED_POLICY = (

@@ -19,6 +19,11 @@ from ...tracing.annotate import Annotated
 from ...tracing.source_line import SourceLine, here
 from .tape import NotLiveError, Tape
 
+_OTHER_GRAPH = (
+    "The program made another graph when it ran again, so a live page would show other numbers. "
+    "Write the page without live=True, or give interact() a function that makes the same graph "
+    "each time."
+)
 MOST_CONTROLLED = 16
 """Tensors of more numbers have no controls."""
 
@@ -245,11 +250,7 @@ def _same_graph(
             (None if child is None else ids[child], nr) for child, nr in node.next_functions
         ] == [(None if child is None else before[child], nr) for child, nr in other.next_functions]
     if not same:
-        raise NotLiveError(
-            "The program made another graph when it ran again, so a live page would show other "
-            "numbers. Write the page without live=True, or give interact() a function that makes "
-            "the same graph each time."
-        )
+        raise NotLiveError(_OTHER_GRAPH)
     return nodes
 
 
@@ -273,6 +274,8 @@ def _is_near(one: float, other: float) -> bool:
 
 
 def _edge(output: torch.Tensor) -> tuple[Node, int]:
+    if not output.requires_grad:
+        raise NotLiveError(_OTHER_GRAPH)
     if output.grad_fn is not None:
         return output.grad_fn, output.output_nr
     return torch.autograd.graph.get_gradient_edge(output)[:2]
