@@ -391,6 +391,7 @@ def live_page(
     source: bool,
     quiz: str | None = None,
     make: Callable[[GraphSource, str | None], PageParts] | None = None,
+    *,
     shared: str | None = None,
 ) -> str:
     """Return a page that computes; ``make``: how, by default from what `watch` saw."""
