@@ -1,4 +1,4 @@
-"""README, docs, conda recipe and workflows name the same torch, Python and hosts, which are tested."""
+"""README, docs, conda recipe and workflows name the same tested torch, Python and hosts."""
 
 from __future__ import annotations
 
