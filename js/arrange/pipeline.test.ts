@@ -33,6 +33,17 @@ describe("foldedScene", () => {
     expect(nodes.find(({ leaf }) => leaf)?.x).toBe(Math.min(...nodes.map(({ x }) => x)));
   });
 
+  it("leads the lines between its rows to the signs and the cards", () => {
+    const { nodes, edges } = chainIn(20, { width: 1000, height: 560 });
+    expect(new Set(nodes.map(({ y }) => y)).size).toBeGreaterThan(1);
+    for (const { source, target, curve } of edges) {
+      const { sign } = nodes[source].shape.card ?? {};
+      const start = nodes[source].x + (sign ? sign.x - sign.width / 2 : Number.NaN);
+      const end = nodes[target].x + nodes[target].shape.width / 2;
+      expect([curve[0], curve[curve.length - 2]]).toEqual([start, end]);
+    }
+  });
+
   it("reads from the first line to the last, as the data flows", () => {
     const { nodes } = chainIn(300, { width: 1370, height: 560 });
     const y = (pick: (node: (typeof nodes)[number]) => boolean) =>
