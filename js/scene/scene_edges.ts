@@ -29,18 +29,8 @@ export function sceneEdges(
     horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
   );
   const routes = separateRoutes(placed, edges);
-  routes.forEach((route, e) => {
-    if (!placed.apart[e]) reach(e, route);
-  });
-  /** Move the ends of a line along the flow to its cards, each the way that the line goes there. */
-  function reach(e: number, points: Point[]): void {
-    const [way, arriving] = [0, points.length - 2].map(
-      (i) => Math.sign(points[i + 1][1] - points[i][1]) || 0,
-    );
-    const { source, target } = edges[e];
-    points[0][1] -= way * besideCard(shapes[source], horizontal, way > 0);
-    points[points.length - 1][1] += arriving * besideCard(shapes[target], horizontal, arriving < 0);
-  }
+  const reach = (e: number, to: Point[]) => reachCards(to, shapes, edges[e], horizontal);
+  for (const [e, route] of routes.entries()) if (!placed.apart[e]) reach(e, route);
   const leave = leaveAt(
     routes,
     edges,
@@ -58,10 +48,8 @@ export function sceneEdges(
   const curveOf = (e: number) => {
     const line = placed.lines?.get(e);
     if (line) {
-      const points = Array.from({ length: line.length / 2 }, (_, i): Point => [
-        line[2 * i],
-        line[2 * i + 1],
-      ]);
+      const at = (i: number): Point => [line[2 * i], line[2 * i + 1]];
+      const points = Array.from({ length: line.length / 2 }, (_, i) => at(i));
       reach(e, points);
       return points.flat();
     }
@@ -113,6 +101,20 @@ export function sceneEdges(
 function signAcross({ card }: NodeShape, horizontal: boolean): number | null {
   if (!card?.sign) return null;
   return horizontal ? card.sign.y : card.sign.x;
+}
+
+/** Move the ends of a line along the flow to its cards, each the way that the line goes there. */
+function reachCards(
+  points: Point[],
+  shapes: readonly NodeShape[],
+  { source, target }: { source: number; target: number },
+  horizontal: boolean,
+): void {
+  const last = points.length - 1;
+  const way = Math.sign(points[1][1] - points[0][1]) || 0;
+  const arriving = Math.sign(points[last][1] - points[last - 1][1]) || 0;
+  points[0][1] -= way * besideCard(shapes[source], horizontal, way > 0);
+  points[last][1] += arriving * besideCard(shapes[target], horizontal, arriving < 0);
 }
 
 /** The free room of a card along the flow, for words beside it: a line ends at the card, or at its sign. */
