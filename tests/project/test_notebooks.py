@@ -92,3 +92,9 @@ def test_a_notebook_is_kept_without_outputs(path: Path) -> None:
     for cell in nbformat.read(path, as_version=4).cells:
         assert not cell.get("outputs")
         assert cell.get("execution_count") is None
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_links_to_the_page_with_its_pictures(path: Path) -> None:
+    page = f"(https://gradwalk.github.io/gradwalk/tutorials/{path.stem}.html)"
+    assert page in nbformat.read(path, as_version=4).cells[0].source
