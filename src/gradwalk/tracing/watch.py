@@ -30,6 +30,7 @@ from ..torch_api.watching import can_watch
 from . import failed_call
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
+from .source_line import called_from
 from .steps import StepHooks
 
 # In eval mode they use other kernels, with other rounding, unless a mode is active.
@@ -68,18 +69,18 @@ class _Watcher(TorchFunctionMode):
         # The compiler and the tracer must see only the call itself.
         if is_dynamo_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
-        kind, start = call_kind(func), next_sequence_nr()
+        kind, start, caller = call_kind(func), next_sequence_nr(), sys._getframe(1)
         random = torch.get_rng_state() if kind.draws else None
         if kind.runs_backward:
             with self.session.around_backward(args):
                 result = func(*args, **(kwargs or {}))
-        else:
-            result = func(*args, **kwargs) if kwargs else func(*args)
+        else:  # a warning of torch is about the line of the program
+            result = called_from(caller)(func, args, kwargs or _NO_KEYWORDS)
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
             if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
                 return result
-            end, caller = next_sequence_nr(), sys._getframe(1)
+            end = next_sequence_nr()
             call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
             if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
                 session, only = self.session, None
