@@ -168,7 +168,7 @@ function newNumber(
     cell === "full" ? 20 : SMALLEST,
     (SMALLEST * room) / measure(large, "digits"),
   );
-  const left = isFull ? room : room - PAD - measure(large, "digits");
+  const left = isFull ? width - 3 : room - PAD - measure(large, "digits");
   const old = [`was ${text}`, text].find(
     (one) => now === undefined || measure(one, "shape") < left,
   );

@@ -390,8 +390,8 @@ def live_page(
     title: str | None,
     source: bool,
     quiz: str | None = None,
-    make: Callable[[GraphSource, str | None], PageParts] | None = None,
     *,
+    make: Callable[[GraphSource, str | None], PageParts] | None = None,
     shared: str | None = None,
 ) -> str:
     """Return a page that computes; ``make``: how, by default from what `watch` saw."""

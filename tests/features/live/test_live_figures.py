@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from test_live_files import program_in
+from test_writing_live import program_in
 
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tools"))
