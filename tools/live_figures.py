@@ -23,6 +23,14 @@ def _figure(make: Callable[[], GraphWidget]) -> Callable[[], GraphWidget]:
     return make
 
 
+_KEPT: list[torch.Tensor] = []  # a constant is a control while its tensor is alive
+
+
+def _constant(number: float) -> torch.Tensor:
+    _KEPT.append(torch.tensor(number))
+    return _KEPT[-1]
+
+
 def _leaf(*numbers: float) -> torch.Tensor:
     one = len(numbers) == 1
     return torch.tensor(numbers[0] if one else numbers, requires_grad=True)
@@ -31,7 +39,7 @@ def _leaf(*numbers: float) -> torch.Tensor:
 @_figure
 def chain_rule() -> GraphWidget:
     """Return a neuron with one input."""
-    w, b, x, y = _leaf(-3.0), _leaf(1.0), torch.tensor(2.0), torch.tensor(1.0)
+    w, b, x, y = _leaf(-3.0), _leaf(1.0), _constant(2.0), _constant(1.0)
     with watch():
         pred = w * x + b
         loss = (pred - y) ** 2
@@ -41,7 +49,7 @@ def chain_rule() -> GraphWidget:
 @_figure
 def zero_grad() -> GraphWidget:
     """Return a loss whose leaf has a gradient from an earlier backward."""
-    w, x = _leaf(2.0), torch.tensor(3.0)
+    w, x = _leaf(2.0), _constant(3.0)
     (w * x).backward()  # type: ignore[no-untyped-call]
     with watch():
         loss = w * x
@@ -53,7 +61,7 @@ def zero_grad() -> GraphWidget:
 @_figure
 def saturation() -> GraphWidget:
     """Return a tanh whose input is large."""
-    w, x = _leaf(2.0), torch.tensor(2.0)
+    w, x = _leaf(2.0), _constant(2.0)
     with watch():
         h = w * x
         out = torch.tanh(h)
@@ -63,7 +71,7 @@ def saturation() -> GraphWidget:
 @_figure
 def value_zero() -> GraphWidget:
     """Return x minus itself without gradient, as ratios of policies have it."""
-    x, advantage = _leaf(0.7), torch.tensor(2.0)
+    x, advantage = _leaf(0.7), _constant(2.0)
     with watch():
         ratio = torch.exp(x - x.detach())
         loss = -(ratio * advantage)
@@ -82,7 +90,7 @@ def learning_rate() -> GraphWidget:
 @_figure
 def vanishing() -> GraphWidget:
     """Return a chain of sigmoids."""
-    x, w = _leaf(0.5), torch.tensor(1.0)
+    x, w = _leaf(0.5), _constant(1.0)
     with watch():
         h = x * w
         for _ in range(5):

@@ -52,7 +52,10 @@ class NumberControl {
       : null;
     const { field } = this;
     field.addEventListener("input", () => this.typed());
-    field.addEventListener("focus", () => this.write(String(this.value)));
+    field.addEventListener("focus", () => {
+      this.write(String(this.value));
+      field.select();
+    });
     field.addEventListener("blur", () => this.write(short(this.value)));
     field.addEventListener("keydown", (event) => this.press(event));
     onDrag(

@@ -22,6 +22,11 @@ def test_a_figure_is_a_page(name):
     widget.close()
 
 
+def test_a_constant_of_a_figure_is_a_control():
+    program = program_in(FIGURES["chain-rule"]().to_html(live=True))
+    assert {one["name"] for one in program["inputs"] if one["ranges"]} == {"w", "b", "x", "y"}
+
+
 def test_the_page_shows_each_figure():
     text = (ROOT / "docs" / "live-figures.md").read_text(encoding="utf-8")
     assert re.findall(r'data-live="figure-([\w-]+)"', text) == list(FIGURES)
