@@ -102,12 +102,17 @@ class _Watcher(TorchFunctionMode):
                     return result
                 if only is None or not session.record_only(call, kind, only):
                     session.record_call(call, kind, result)
-            elif not is_compiling():
-                with without_overrides(), unseen():
-                    self.session.record_call(call, kind, result)
+            else:
+                self._record_unseen(call, kind, result)
         except Exception:
             pass
         return result
+
+    def _record_unseen(self, call: Call, kind: CallKind, result: Any) -> None:
+        """Record a call of tensor subclasses, or under other modes, which must not notice."""
+        if not is_compiling():
+            with without_overrides(), unseen():
+                self.session.record_call(call, kind, result)
 
     def pause(self, module: nn.Module) -> None:
         """Stop watching while a module runs that would compute or be traced differently."""
