@@ -65,7 +65,7 @@ SIGNS = {"MulBackward0": "×", "AddBackward0": "+", "PowBackward0": "( )²", "Su
 
 
 def node(within: Locator, words: str) -> Locator:
-    """A drawn node by what is written on it: cards have the sign of an operation alone, written last."""
+    """A drawn node by its words: cards have the sign of an operation alone, written last."""
     sign = re.escape(SIGNS.get(words, words))
     written = re.compile(f"{re.escape(words)}|^{sign}|{sign}$")
     return within.locator(".gw-node").filter(has_text=written).first

@@ -73,7 +73,7 @@ export class ImageControl {
     this.draw();
   }
 
-  /** The numbers of black and white: those of the image at the start, and at least 0 to 1. */
+  /** The numbers of black and white: the image's least and largest at the start, and at least 0 to 1. */
   private get range(): [number, number] {
     const start = (this.start ?? []).filter(Number.isFinite);
     return [Math.min(0, ...start), Math.max(1, ...start)];

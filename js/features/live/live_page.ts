@@ -93,7 +93,7 @@ export class LivePage {
     return element("div", "gw-live-actions", parts);
   }
 
-  /** An update and a difference tell what a quiz asks. */
+  /** An update and a difference give away a quiz's answers. */
   private hideActions(): void {
     const isHidden = this.quiz !== null && this.quiz.hidden().size > 0;
     for (const part of [this.rate.parentElement, this.update, this.repeat, this.check])

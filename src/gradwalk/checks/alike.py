@@ -104,7 +104,7 @@ def _one_key(context: CheckContext) -> Iterator[Finding]:
 def _keys_of_attentions(context: CheckContext) -> Iterator[tuple[int, int]]:
     """Yield each attention, and the number of its keys."""
     for node, op in context.nodes_of((*_SOFTMAX, *_ATTENTIONS)):
-        shape = context.captured.graph.nodes[node]["shape"] or ()
+        shape: tuple[int, ...] = context.captured.graph.nodes[node]["shape"] or ()
         if op in _ATTENTIONS:
             key = context.saved(node).get("key")
             if isinstance(key, torch.Tensor) and key.dim() > 1:

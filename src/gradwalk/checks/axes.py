@@ -100,7 +100,7 @@ def _swapping_reshapes(context: CheckContext) -> Iterator[Finding]:
 
 
 def _swapped(before: tuple[int, ...], after: tuple[int, ...]) -> str:
-    """What was meant by a reshape that mixes dimensions; empty for another one."""
+    """Return the call to write where a reshape mixes dimensions; empty for another reshape."""
     if len(before) == len(after) > 2 and before[0] == after[0]:
         if before[1:] == after[1:] or sorted(before[1:]) != sorted(after[1:]):
             return ""

@@ -390,6 +390,7 @@ def live_page(
     title: str | None,
     source: bool,
     quiz: str | None = None,
+    *,
     make: Callable[[GraphSource, str | None], PageParts] | None = None,
     shared: str | None = None,
 ) -> str:

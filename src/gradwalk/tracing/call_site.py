@@ -22,7 +22,7 @@ def _template() -> CodeType:
     """Return the code of a call without columns: tracebacks would mark them in another text."""
     tree = ast.parse("lambda _function, _args, _kwargs: _function(*_args, **_kwargs)", mode="eval")
     for node in ast.walk(tree):
-        if hasattr(node, "col_offset"):
+        if isinstance(node, (ast.expr, ast.arg, ast.keyword)):
             node.col_offset = node.end_col_offset = -1
     code = compile(tree, "<call>", "eval")
     return next(each for each in code.co_consts if isinstance(each, CodeType))

@@ -48,7 +48,7 @@ def _replaced(result: Any, by: torch.Tensor, place: int = 0) -> Any:
     return (*result[:place], by, *result[place + 1 :])
 
 
-def _plain(*_: Any) -> torch.memory_format:
+def _plain(_: Any, __: torch.Tensor) -> torch.memory_format:
     return torch.contiguous_format
 
 
