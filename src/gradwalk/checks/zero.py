@@ -62,8 +62,8 @@ def zero_findings(context: CheckContext) -> Iterator[Finding]:
         zeros = [n for n in factors_of(context.captured, block) if context.leaf(n) is not None]
         if zeros and not waits and severity == "warning":
             why = (
-                f"{context.place(block.node)} multiplies by {context.name(zeros[0])}, which is zero "
-                "everywhere. Initialise it at random, as torch's layers do."
+                f"{context.place(block.node)} multiplies by {context.name(zeros[0])}, which is "
+                "zero everywhere. Initialise it at random, as torch's layers do."
             )
         yield _zero_finding(context, nodes, severity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.

@@ -201,10 +201,10 @@ class NotedTensor(dict[str, Any]):
     def __ne__(self, other: object) -> bool:
         if isinstance(other, NotedTensor):  # torch compares both runs
             self.pairs.append((self, other))
-        return bool(dict.__ne__(self, other))  # type: ignore[arg-type]
+        return bool(dict.__ne__(self, other))
 
     __eq__ = dict.__eq__
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
 
 class BothRuns:
