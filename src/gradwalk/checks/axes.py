@@ -102,7 +102,7 @@ def _swapping_reshapes(context: CheckContext) -> Iterator[Finding]:
 
 
 def _swapped(before: tuple[int, ...], after: tuple[int, ...]) -> str:
-    """What was meant by a reshape that mixes dimensions; empty for another one."""
+    """Return the call to write where a reshape mixes dimensions; empty for another reshape."""
     if len(before) == len(after) == 3 and after == (before[0], before[2], before[1]):
         small, large = sorted(before[1:])
         # One that divides the other may be heads that are split off a batch.

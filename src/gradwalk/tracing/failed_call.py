@@ -24,7 +24,6 @@ from .module_path import names_of_submodules
 from .operands import Operand, function_name, operands
 from .running_function import running_in
 from .source_line import SourceLine, is_library, line_of
-from .tracebacks import passes_call
 
 
 @returned_by("last_failure()")
@@ -114,7 +113,7 @@ def _read(error: BaseException, at: TracebackType | None, calls: CodeType) -> Fa
             given = operands(called["args"], called.get("kwargs") or {})
         elif (function := running_in(at.tb_frame)) is not None:
             name, given = function.function.__name__, operands(function.arguments, {})
-        if not is_library(code.co_filename) and not passes_call(code):
+        if not is_library(code.co_filename):
             users = at
         at = at.tb_next
     tensors = [each for _, each in given if isinstance(each, torch.Tensor)]

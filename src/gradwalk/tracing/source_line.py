@@ -10,16 +10,13 @@ import functools
 import linecache
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FrameType
 from typing import Any
 
 import torch
-import torch.overrides
-
-from .tracebacks import PASSES_CALL, passes_call
 
 _GENERATED_BY_TORCH = "<eval_with_key>"  # torch.fx compiles its graphs under this name
 _LIBRARIES = (
@@ -71,34 +68,10 @@ def line_at(frame: FrameType | None) -> SourceLine | None:
             found = _lines.get((id(code), frame.f_lasti))
             if found is not None:
                 return found
-            if not is_library(code.co_filename) and not passes_call(code):
+            if not is_library(code.co_filename):
                 return line_of(code, frame.f_lasti, frame.f_lineno)
         frame = frame.f_back
     return None
-
-
-_TO_MODE = torch.overrides.handle_torch_function.__code__
-_call = (lambda function, args, kwargs: function(*args, **kwargs)).__code__
-_calls: dict[tuple[int, int], tuple[CodeType, CodeType]] = {}
-
-
-def called_from(frame: FrameType) -> Callable[..., Any]:
-    """Return a function that calls another one from the line of ``frame``.
-
-    A warning names the line that called, and is shown once for each line.
-    """
-    if frame.f_code is _TO_MODE and frame.f_back is not None:  # from a function in Python
-        frame = frame.f_back.f_back or frame
-    code = frame.f_code
-    held = _calls.get((id(code), frame.f_lasti))
-    if held is None:
-        if len(_calls) >= _MOST_CODE:
-            _calls.clear()
-        call = _call.replace(
-            co_name=PASSES_CALL, co_filename=code.co_filename, co_firstlineno=frame.f_lineno
-        )
-        held = _calls[id(code), frame.f_lasti] = code, call
-    return FunctionType(held[1], frame.f_globals)
 
 
 def own_line() -> SourceLine | None:

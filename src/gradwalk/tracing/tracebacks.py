@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from types import CodeType, TracebackType
+from types import TracebackType
 
 _WATCH = "gradwalk.tracing.watch"
 _IMPORT = "gradwalk.hosts.torch_import"
 _HOOKED_MODULE = "torch.nn.modules.module", "inner"
 """Where torch calls a module's forward if there are hooks, as there are while `watch` is on."""
-
-PASSES_CALL = "<watched call>"
-"""The name of code that calls torch's functions from the program's line."""
-
-
-def passes_call(code: CodeType) -> bool:
-    """Return whether code has the file of its caller, and calls a function from there."""
-    return code.co_name == PASSES_CALL
 
 
 def without_watch(error: BaseException) -> None:
@@ -42,11 +34,7 @@ def _shortened(traceback: TracebackType | None) -> TracebackType | None:
         if module == _IMPORT:  # Python removes its own frames only if nothing is between them
             while kept and kept[-1].tb_frame.f_code.co_filename.startswith("<frozen importlib"):
                 kept.pop()
-        is_ours = (
-            module in (_WATCH, _IMPORT)
-            or passes_call(code)
-            or (is_ours and module.startswith("gradwalk."))
-        )
+        is_ours = module in (_WATCH, _IMPORT) or (is_ours and module.startswith("gradwalk."))
         if not is_ours and (module, code.co_name) != _HOOKED_MODULE:
             kept.append(traceback)
         traceback = traceback.tb_next

@@ -28,9 +28,9 @@ from ..torch_api.modes import (
 from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.watching import can_watch
 from . import failed_call
+from .call_site import call_at, leave_out
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
-from .source_line import called_from
 from .steps import StepHooks
 
 # In eval mode they use other kernels, with other rounding, unless a mode is active.
@@ -69,13 +69,19 @@ class _Watcher(TorchFunctionMode):
         # The compiler and the tracer must see only the call itself.
         if is_dynamo_compiling() or is_tracing():
             return func(*args, **(kwargs or {}))
-        kind, start, caller = call_kind(func), next_sequence_nr(), sys._getframe(1)
+        kind, start = call_kind(func), next_sequence_nr()
         random = torch.get_rng_state() if kind.draws else None
-        if kind.runs_backward:
-            with self.session.around_backward(args):
-                result = func(*args, **(kwargs or {}))
-        else:  # a warning of torch is about the line of the program
-            result = called_from(caller)(func, args, kwargs or _NO_KEYWORDS)
+        caller = sys._getframe(1)
+        run = call_at(caller)
+        try:
+            if kind.runs_backward:
+                with self.session.around_backward(args):
+                    result = run(func, args, kwargs or _NO_KEYWORDS)
+            else:
+                result = run(func, args, kwargs or _NO_KEYWORDS)
+        except BaseException as error:
+            leave_out(error)
+            raise
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
             if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
