@@ -60,7 +60,7 @@ it("returns when the panel closes, unless the reader has moved the picture", () 
 
 it("fills a full screen, without room for a panel, and grows there", () => {
   const made = viewport();
-  made.spare = 300;
+  made.spare = 200;
   made.fit(false);
   const beside = made.view.k;
   made.fill(true);
