@@ -17,7 +17,7 @@ function model(names: readonly string[]): GraphModel {
   return g.graph([g.op("SumBackward0", [], { self: x }, "loss"), "loss"]);
 }
 
-/** What is said of a model whose parameters hold gradients of these norms. */
+/** The sentence about a model whose parameters hold gradients of these norms. */
 function said(norms: Record<string, number | "nan">, hidden: readonly string[] = []) {
   const graph = model(Object.keys(norms));
   const held = new Map<number, FewModel>();

@@ -23,8 +23,8 @@ interface Layer {
 }
 
 /**
- * The state of a model's gradients in one sentence; null where not all of them are known. Its numbers are those of the
- * closed boxes, where the picture has some.
+ * The state of a model's gradients in one sentence; null where not all of them are known. Where the picture has closed
+ * boxes, it quotes the numbers that they show.
  */
 export function answerOf(
   grouped: GroupedGraph,
@@ -118,7 +118,7 @@ function layerOf(
   return { name: moduleName(path, graph), norm, isReached: reached > 0, first };
 }
 
-/** Of a layer and one further from the outputs, the pair with the smallest ratio of gradients, or the largest. */
+/** The layer, and the one further from the outputs, whose gradients have the smallest ratio, or the largest. */
 function largestChange(layers: readonly Layer[], falls: boolean): [Layer, Layer] {
   let start = layers[0];
   let best: [Layer, Layer] = [start, start];

@@ -14,8 +14,9 @@ from leaks import LEAKS, one
 from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from gradwalk import GraphWidget, HeldGraph, held, record, watch
+from gradwalk import GraphWidget, held, record, watch
 from gradwalk.result import make
+from gradwalk.results import HeldGraph
 
 
 def alive():
