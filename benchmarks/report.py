@@ -30,6 +30,7 @@ QUESTIONS = (
     ("Cost of a drag on a live page", "live_drag.py"),
     ("Cost of recording a backward pass", "record_cost.py"),
     ("Cost of watching a forward pass", "watch_cost.py"),
+    ("Cost of following a training", "follow_cost.py"),
     ("How well measured times agree with the profiler", "measured_times.py"),
     ("Cost of saving a recorded pass", "save_cost.py"),
 )

@@ -23,8 +23,8 @@ from ..torch_api.reading import (
     distinct,
     has_data,
     parts,
+    stacked_norms,
     storage_id,
-    two_norms,
     version_of,
     why_unreadable,
 )
@@ -431,7 +431,8 @@ def _norms(tensors: list[torch.Tensor]) -> list[float | None]:
             at_once.append(tensor)
         places.setdefault(key, []).append(i)
     try:
-        taken = two_norms(at_once, torch.float32 if narrow else None) if at_once else []
+        wide = torch.float32 if narrow else None
+        taken = stacked_norms(at_once, wide).tolist() if at_once else []
         values = [*taken, *(torch.stack([*apart.values()]).tolist() if apart else ())]
     except RuntimeError:  # a tensor subclass may refuse any operation
         return found

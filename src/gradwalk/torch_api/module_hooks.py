@@ -9,13 +9,13 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 
 
 class ModuleHooks:
-    """A hook before the forward of every module, and one after it.
+    """A hook before the forward of every module, and perhaps one after it.
 
     They keep their numbers. ``torch.compile`` compares these, and would compile a program again.
     """
 
     def __init__(
-        self, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None]
+        self, before: Callable[[Any, Any], None], after: Callable[[Any, Any, Any], None] | None
     ) -> None:
         """Store the hooks; ``after`` is also called when the module raises."""
         self._before, self._after = before, after
@@ -24,9 +24,10 @@ class ModuleHooks:
     def switch_on(self) -> None:
         """Let torch call the hooks."""
         if not self._handles:
-            before = register_module_forward_pre_hook(self._before)
-            after = register_module_forward_hook(self._after, always_call=True)
-            self._handles = [(before, self._before), (after, self._after)]
+            self._handles = [(register_module_forward_pre_hook(self._before), self._before)]
+            if self._after is not None:
+                after = register_module_forward_hook(self._after, always_call=True)
+                self._handles.append((after, self._after))
             return
         for handle, hook in self._handles:
             handle.hooks_dict_ref()[handle.id] = hook

@@ -587,14 +587,8 @@ def _norms(norms: Any) -> Callable[[list[torch.Tensor], int, torch.dtype | None]
     return lambda tensors, order, dtype: norms(tensors, order, dtype=dtype)
 
 
-def two_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> list[float]:
-    """Compute the 2-norms of tensors of one device and dtype, in one call."""
-    found: list[float] = stacked_norms(tensors, dtype).tolist()
-    return found
-
-
 def stacked_norms(tensors: list[torch.Tensor], dtype: torch.dtype | None) -> torch.Tensor:
-    """Compute the same in one tensor, without waiting for the device."""
+    """Compute the 2-norms of tensors of one device and dtype, without waiting for the device."""
     return torch.stack(list(_norms(tensors, 2, dtype)))
 
 

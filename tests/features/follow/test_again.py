@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import math
+import pickle
 import random
 import re
 import warnings
@@ -369,3 +371,60 @@ def test_a_spike_is_kept_for_a_widget():
             optimizer.step()
     assert [each.kind for each in run.findings] == ["spike"]
     assert run.open(12).model["nodes"]
+
+
+class Tree(nn.Module):
+    """A module that calls itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.cell, self.head = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x, is_bad=False, depth=2):
+        if depth:
+            x = self(x.flip(0), is_bad, depth - 1)["logits"]
+            return {"logits": self.head(nn.functional.pad(x, (0, 1)).tanh())}
+        hidden = self.cell(x)
+        return {"logits": self.head(hidden + (hidden * 0).sqrt() * 0 if is_bad else hidden)}
+
+
+def test_a_module_that_calls_itself():
+    finding = nan_of(followed(usual, Tree))
+    assert "SqrtBackward0" in finding.message
+    assert finding.line is not None
+
+
+def test_a_model_stays_as_it_is_when_its_forward_raises():
+    class Failing(Net):
+        def forward(self, x, is_bad=False):
+            COPIES.append(copy.deepcopy(self))
+            if is_bad:
+                raise ValueError("no memory")
+            return super().forward(x)
+
+    COPIES = []
+    net, optimizer = begun(lambda: Failing().double())
+    x, y = torch.randn(8, 4, dtype=torch.float64), torch.randint(0, 3, (8,))
+    with follow(net, optimizer) as run:
+        for is_bad in (False, False, True):
+            with contextlib.suppress(ValueError):
+                functional.cross_entropy(net(x, is_bad)["logits"], y).backward()
+        optimizer.step()
+        for is_bad in (False, True):
+            with contextlib.suppress(ValueError):
+                functional.cross_entropy(net(x, is_bad)["logits"], y).backward()
+        assert b"gradwalk" not in pickle.dumps(vars(net)["_forward_hooks"])
+        optimizer.step()
+    assert not net._forward_hooks
+    assert torch.equal(COPIES[-1](x)["logits"].isfinite(), torch.ones(8, 3, dtype=torch.bool))
+    assert run.as_json()["notes"] == []
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script")
+def test_a_scripted_module_is_not_run_again():
+    net, optimizer = begun(lambda: nn.Linear(4, 3))
+    scripted = torch.jit.script(net)
+    with follow(net, optimizer) as run:
+        train(lambda _, x, y, b: (scripted(x) * (torch.nan if b else 1)).sum(), net, optimizer)
+    assert "it runs a module of TorchScript" in nan_of(run).message
+    assert run.as_json()["notes"] == []

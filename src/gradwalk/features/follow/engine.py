@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,10 +16,11 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from ...torch_api.modes import is_watched, unseen
+from ...torch_api.modes import is_watched
 from ...torch_api.reading import in_short
 from ...tracing.watch import is_watching
 from .again import Birth, CannotRunAgainError, run_again
+from .guard import Guard
 from .judge import PATIENCE, Judgement, Waiting, judge, judge_without, skips_overflow, still_waiting
 from .look import MOST_PASSES, Look
 from .norms import UNREAD
@@ -92,7 +92,6 @@ class Engine:
             register_optimizer_step_pre_hook(self._before),
             register_optimizer_step_post_hook(self._after),
         ]
-        self._tape.begin()
         with self._guarded():
             if self._at == 1:
                 self._begin_look()
@@ -131,13 +130,8 @@ class Engine:
     def _tape_failed(self, error: Exception) -> None:
         self._say(f"a step that goes wrong will not be run again. {in_short(error)}")
 
-    @contextmanager
-    def _guarded(self) -> Iterator[None]:
-        try:
-            with unseen():
-                yield
-        except Exception as error:
-            self.failed(error)
+    def _guarded(self) -> Guard:
+        return Guard(self.failed)
 
     def _is_other(self, optimizer: torch.optim.Optimizer) -> bool:
         if self._place != (os.getpid(), threading.get_ident()):
@@ -208,7 +202,7 @@ class Engine:
             steps.judged, steps.waiting = True, made.waiting
             self._judged(made)
             self._is_spoiled |= any(each.kind == "nan" for each in made.findings)
-        tensors = list(held_by(steps.optimizer))
+        tensors = held_by(steps.optimizer)
         for row in statistics.take(step, tensors, self._losses(steps)):
             self._watch_row(steps, row, cannot)
         self._watch_waiting(steps, tensors)

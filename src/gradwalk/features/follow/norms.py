@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from ...torch_api.dtensors import own_part
+from ...torch_api.dtensors import PLAIN, own_part
 from ...torch_api.modes import grad_mode_kept
 from ...torch_api.reading import is_plain, stacked_norms
 
@@ -24,39 +24,73 @@ class Norms(NamedTuple):
     values: torch.Tensor
 
 
+Kind = tuple[torch.dtype, torch.device]
+
+
+def readable(tensor: torch.Tensor) -> torch.Tensor | None:
+    """Return the numbers of a tensor that this process has; None for an unusual class or layout."""
+    # First a fast check. It does not notice memory that is smaller than the shape, but that there
+    # is some: the program's optimizer is about to read these tensors as well.
+    if type(tensor) in PLAIN and tensor.layout is torch.strided and tensor.is_floating_point():
+        try:
+            if tensor.const_data_ptr() and not tensor.is_nested:  # type: ignore[attr-defined]
+                return tensor
+        except Exception:  # a wrapper, or torch up to 2.12: look more closely
+            pass
+    part = own_part(tensor)
+    value = tensor if part is None else part
+    return value if is_plain(value) and value.is_floating_point() else None
+
+
 @grad_mode_kept
-def grad_norms(tensors: Sequence[torch.Tensor]) -> list[Norms]:
+def grad_norms(tensors: Iterable[torch.Tensor]) -> list[Norms]:
     """Compute the norms of gradients: one tensor for each device and dtype."""
-    return norms_together([(i, each.grad) for i, each in enumerate(tensors)])
-
-
-def norms_together(given: Iterable[tuple[int, torch.Tensor | None]]) -> list[Norms]:
-    """Compute the norms of numbered tensors; those of unusual classes are `UNREAD`."""
-    groups: dict[tuple[torch.device, torch.dtype], tuple[list[int], list[torch.Tensor]]] = {}
-    unread: list[int] = []
+    given, unread = [], []
+    for place, tensor in enumerate(tensors):
+        grad = tensor.grad
+        if grad is None:
+            continue
+        value = readable(grad)
+        if value is None:
+            unread.append(place)
+        else:
+            given.append((place, value))
     with torch.no_grad():
-        for place, tensor in given:
-            if tensor is None:
-                continue
-            part = own_part(tensor)
-            value = tensor if part is None else part
-            if not is_plain(value) or not value.is_floating_point():
-                unread.append(place)
-                continue
-            places, values = groups.setdefault((value.device, value.dtype), ([], []))
-            places.append(place)
-            values.append(value)
         found = [
-            Norms(places, stacked_norms(values, torch.float32 if kind in _NARROW else None))
-            for (_, kind), (places, values) in groups.items()
+            Norms(places, stacked_norms(values, torch.float32 if dtype in _NARROW else None))
+            for (dtype, _), (places, values) in by_kind(given).items()
         ]
-        return [*found, Norms(unread, torch.full((len(unread),), UNREAD))] if unread else found
+    if unread:
+        found.append(Norms(unread, torch.full((len(unread),), UNREAD)))
+    return found
+
+
+def by_kind(
+    given: Iterable[tuple[int, torch.Tensor]],
+) -> dict[Kind, tuple[list[int], list[torch.Tensor]]]:
+    """Group numbered tensors by dtype and device."""
+    groups: dict[Kind, tuple[list[int], list[torch.Tensor]]] = {}
+    last: Kind | None = None
+    for place, tensor in given:  # this runs for every parameter of every step
+        kind = tensor.dtype, tensor.device
+        if kind != last:
+            last = kind
+            places, values = groups.setdefault(kind, ([], []))
+        places.append(place)
+        values.append(tensor)
+    return groups
+
+
+def numbers_of(norms: Iterable[Norms]) -> dict[int, float]:
+    """Read norms, which waits for a device."""
+    return {
+        place: norm
+        for places, values in norms
+        for place, norm in zip(places, values.tolist(), strict=True)
+    }
 
 
 def norms_of(tensors: Sequence[torch.Tensor]) -> dict[int, float]:
     """Return the norm of each gradient there is, by the ``id`` of its tensor."""
-    return {
-        id(tensors[place]): norm
-        for places, values in grad_norms(tensors)
-        for place, norm in zip(places, values.tolist(), strict=True)
-    }
+    found = numbers_of(grad_norms(tensors))
+    return {id(tensors[place]): norm for place, norm in found.items()}

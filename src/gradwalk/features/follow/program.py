@@ -56,10 +56,9 @@ class Program:
         ]
 
 
-def held_by(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
-    """Yield the parameters of an optimizer."""
-    for group in optimizer.param_groups:
-        yield from group["params"]
+def held_by(optimizer: torch.optim.Optimizer) -> list[torch.Tensor]:
+    """Return the parameters of an optimizer."""
+    return [each for group in optimizer.param_groups for each in group["params"]]
 
 
 def read_program(

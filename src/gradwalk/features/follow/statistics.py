@@ -5,16 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
-from ...torch_api.dtensors import own_part
 from ...torch_api.modes import grad_mode_kept
-from ...torch_api.reading import is_plain
-from .norms import UNREAD, Norms, grad_norms
+from ...torch_api.reading import stacked_norms
+from .norms import UNREAD, Norms, by_kind, grad_norms, numbers_of, readable
 from .program import held_by
 
 _MOST_ROWS = 10_000
@@ -26,6 +24,9 @@ SPIKE = 20.0
 """A spike is a norm so many times the median of the steps before."""
 
 
+Numbered = Iterable[tuple[int, torch.Tensor | None]]
+
+
 class Row:
     """The numbers of one step of one optimizer."""
 
@@ -35,7 +36,9 @@ class Row:
         self.step, self.norms, self.losses = step, norms, losses
         self.ratios: dict[int, float] = {}
         self.times: float | None = None  # as large as the median before, if it is a spike
-        self.total = math.hypot(*(norm for norm in norms.values() if norm != UNREAD))
+        self.total = math.hypot(*norms.values())
+        if UNREAD in norms.values():
+            self.total = math.hypot(*(norm for norm in norms.values() if norm != UNREAD))
 
 
 class Statistics:
@@ -46,7 +49,7 @@ class Statistics:
         self.names: list[str] = []
         self._waiting: list[tuple[int, list[Norms], list[torch.Tensor]]] = []
         self._totals: deque[float] = deque(maxlen=_WINDOW)
-        self.count = sum(1 for _ in held_by(optimizer))
+        self.count = len(held_by(optimizer))
 
     def take(
         self, step: int, tensors: Sequence[torch.Tensor], losses: list[torch.Tensor]
@@ -55,17 +58,14 @@ class Statistics:
         norms = grad_norms(tensors)
         self._waiting.append((step, norms, losses))
         numbers = [*losses, *(values for _, values in norms)]
-        is_free = all(each.device.type == "cpu" for each in numbers)
+        is_free = all(each.is_cpu for each in numbers)
         return self.flush() if is_free or len(self._waiting) >= _FLUSHED_EVERY else []
 
     def flush(self) -> list[Row]:
         """Read what was computed, and wait for the device if there is one."""
         found = []
         for step, groups, losses in self._waiting:
-            norms: dict[int, float] = {}
-            for places, values in groups:
-                norms.update(zip(places, values.tolist(), strict=True))
-            row = Row(step, norms, [float(each) for each in losses])
+            row = Row(step, numbers_of(groups), [float(each) for each in losses])
             row.times = self._times(row.total)
             found.append(row)
         self._waiting.clear()
@@ -107,36 +107,53 @@ class Sample:
     """Some numbers of each parameter and its gradient before a step, to compare with afterwards."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
-        self.tensors = list(held_by(optimizer))
-        self.values = [_some(tensor) for tensor in self.tensors]
-        self.grads = [_some(tensor.grad) for tensor in self.tensors]
+        self.tensors = held_by(optimizer)
+        self.values = _copied(enumerate(self.tensors))
+        grads = _copied((i, each.grad) for i, each in enumerate(self.tensors))
+        self.grads = {i: grad for group in grads for i, grad in group.items()}
         self.rates = [group.get("lr") for group in optimizer.param_groups for _ in group["params"]]
 
-    @grad_mode_kept
     def changes(self) -> list[Change]:
         """Compare with the numbers now."""
-        found = []
+        return [change for group in self.values for change in self._changes(group)]
+
+    @grad_mode_kept
+    def _changes(self, before: dict[int, torch.Tensor]) -> list[Change]:
+        """Compare the numbers of one dtype and device."""
+        fit, now = [], []
         with torch.no_grad():
-            for i, (tensor, before) in enumerate(zip(self.tensors, self.values, strict=True)):
-                after, grad = _some(tensor), self.grads[i]
-                if before is None or after is None or after.shape != before.shape:
-                    continue
-                moved, size = (after.double() - before.double()).norm(), before.double().norm()
-                has_grad = bool(grad.any()) if grad is not None else False
-                rate = self.rates[i]
-                found.append(
-                    Change(
-                        i,
-                        float(moved),
-                        float(size),
-                        has_grad,
-                        tensor.grad is None and grad is None,
-                        rate is not None and not float(rate),
-                        _rounds(before, grad, rate),
-                        tensor.dtype,
-                    )
-                )
-        return found
+            for i, after in _some((i, self.tensors[i]) for i in before):
+                if (after.shape, after.device) == (before[i].shape, before[i].device):
+                    fit.append(i)
+                    now.append(after)
+            if not fit:
+                return []
+            sizes = [len(each) for each in now]
+            old = torch.cat([before[i] for i in fit]).double()
+            moved = torch.split(torch.cat(now).double() - old, sizes)
+            norms = stacked_norms([*moved, *torch.split(old, sizes)], None).tolist()
+            count = len(fit)
+            return [
+                self._change(i, norms[at], norms[count + at], before[i]) for at, i in enumerate(fit)
+            ]
+
+    def _change(self, i: int, moved: float, size: float, before: torch.Tensor) -> Change:
+        tensor, grad, rate = self.tensors[i], self.grads.get(i), self.rates[i]
+        is_stuck = not moved and grad is not None and bool(grad.any())
+        rounds = False
+        if is_stuck and grad is not None and rate is not None:
+            update = float(rate) * float(grad.abs().max())
+            rounds = update < torch.finfo(before.dtype).eps * float(before.abs().max())
+        return Change(
+            i,
+            moved,
+            size,
+            is_stuck,
+            is_without=tensor.grad is None and grad is None,
+            is_paused=rate is not None and not float(rate),
+            rounds=rounds,
+            dtype=tensor.dtype,
+        )
 
 
 @dataclass(frozen=True)
@@ -146,29 +163,32 @@ class Change:
     place: int
     moved: float
     size: float
-    has_grad: bool  # one of the sampled numbers has a gradient that is not zero
+    is_stuck: bool  # not moved, although one of these numbers has a gradient that is not zero
     is_without: bool  # .grad is None
     is_paused: bool  # its learning rate is 0
-    rounds: bool  # the learning rate times the gradient is lost beside the numbers
+    rounds: bool  # it is stuck, and the update is lost beside the numbers
     dtype: torch.dtype
 
 
-def _rounds(values: torch.Tensor, grad: torch.Tensor | None, rate: Any) -> bool:
-    if grad is None or rate is None:
-        return False
-    update = float(rate) * float(grad.abs().max())
-    return update < torch.finfo(values.dtype).eps * float(values.abs().max())
+def _copied(given: Numbered) -> list[dict[int, torch.Tensor]]:
+    """Copy some numbers of each tensor, all of one dtype and device at once."""
+    return [
+        dict(zip(places, torch.split(torch.cat(parts), [len(each) for each in parts]), strict=True))
+        for places, parts in by_kind(_some(given)).values()
+    ]
 
 
 @grad_mode_kept
-def _some(tensor: torch.Tensor | None) -> torch.Tensor | None:
-    """Copy up to 4,096 numbers of a tensor, at equal distances; None if it cannot be read."""
-    if tensor is None:
-        return None
-    part = own_part(tensor)
-    value = tensor if part is None else part
-    if not is_plain(value) or not value.is_floating_point() or not value.numel():
-        return None
+def _some(given: Numbered) -> list[tuple[int, torch.Tensor]]:
+    """Return up to 4,096 numbers of each tensor, at equal distances; none of unusual ones."""
+    found = []
     with torch.no_grad():
-        flat = value.detach().reshape(-1)
-        return flat[:: math.ceil(flat.numel() / _SAMPLED)].clone()
+        for i, tensor in given:
+            value = None if tensor is None else readable(tensor)
+            count = 0 if value is None else value.numel()
+            if value is not None and count:
+                flat = value.reshape(-1)
+                found.append(
+                    (i, flat[:: math.ceil(count / _SAMPLED)] if count > _SAMPLED else flat)
+                )
+    return found

@@ -8,9 +8,11 @@ entry made, it holds that entry.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from weakref import ref
@@ -18,14 +20,21 @@ from weakref import ref
 import torch
 from torch import nn
 from torch.compiler import is_compiling, is_dynamo_compiling
-from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.overrides import TorchFunctionMode
 
 from ...torch_api.engine import is_within_pass
-from ...torch_api.modes import is_tracing, lowest_mode, pop_mode, push_mode, unseen
+from ...torch_api.modes import (
+    is_tracing,
+    lowest_mode,
+    pop_mode,
+    push_mode,
+    top_mode,
+)
+from ...torch_api.module_hooks import ModuleHooks
 from ...torch_api.reading import version_of
 from ...tracing.operands import tensors_of
 from ...tracing.source_line import SourceLine, here
+from .guard import Guard
 
 _MOST_ENTRIES = 512  # of one step
 _MOST_PASSES = 8  # of one step; of more, the latest
@@ -48,7 +57,7 @@ class Ref(NamedTuple):
     place: int
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Entry:
     """A call of a module, or of a function of torch."""
 
@@ -60,7 +69,7 @@ class Entry:
     number: int  # by the order of the calls
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Backward:
     """A backward pass of the step: its arguments, and the values of its losses."""
 
@@ -84,14 +93,11 @@ class State(NamedTuple):
     def now(cls, *, is_random: bool = True) -> State:
         """Read the state of this moment; that of random numbers only if they are drawn."""
         on_device = is_random and torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        enabled = [kind for kind in _KINDS if torch.is_autocast_enabled(kind)]
         return cls(
             torch.get_rng_state() if is_random else None,
             torch.cuda.get_rng_state_all() if on_device else (),
-            tuple(
-                (kind, torch.get_autocast_dtype(kind))
-                for kind in _KINDS
-                if torch.is_autocast_enabled(kind)
-            ),
+            tuple((kind, torch.get_autocast_dtype(kind)) for kind in enabled) if enabled else (),
         )
 
     def set_random(self) -> None:
@@ -103,7 +109,7 @@ class State(NamedTuple):
 
 
 class Tape:
-    """Notes the calls of this thread from `begin` to `end`, while it is not paused."""
+    """Notes the calls of this thread from `resume` to `pause`."""
 
     def __init__(self, failed: Callable[[Exception], None]) -> None:
         """``failed``: is given what goes wrong, once."""
@@ -115,36 +121,28 @@ class Tape:
         self._mode = _Mode(self)
         self._is_pushed, self._is_paused = False, True
         self._thread = threading.get_ident()
-        self._inside: nn.Module | None = None
-        self._depth = 0
-        self._state = State.now()
+        self._hooks = ModuleHooks(self._enter, None)
+        self._calls: list[_Call] = []  # that run: of wrappers, and of the outermost module
         self._numbers = itertools.count()
-        self._handles: list[Any] = []
-
-    def begin(self) -> None:
-        """Note calls from now on, when it is not paused."""
-        self._handles = [
-            register_module_forward_pre_hook(self._enter),
-            register_module_forward_hook(self._leave, with_kwargs=True),
-        ]
 
     def end(self) -> None:
         """Note no more, and let go of everything."""
         self.pause()
-        for handle in self._handles:
-            handle.remove()
-        self._handles = []
         self.entries.clear()
         self.passes, self._made = [], {}
 
     def pause(self) -> None:
         """Note nothing until `resume`."""
-        self._is_paused, self._inside = True, None
+        self._is_paused = True
+        self._hooks.switch_off()
+        while self._calls:
+            self._calls.pop().handle.remove()
         self._pop()
 
     def resume(self, steps: int) -> None:
         """Begin a new step; keep the entries of ``steps`` steps, as many as take turns."""
         self._is_paused, self.is_full = False, False
+        self._hooks.switch_on()
         self.passes = []
         self.entries.append([])
         while len(self.entries) > max(steps, 1):
@@ -153,12 +151,20 @@ class Tape:
         self._made = {
             key: found
             for key, found in self._made.items()
-            if found[0]() is not None and id(found[1].entry) in kept
+            if id(found[1].entry) in kept and found[0]() is not None
         }
 
-    def noted(self, value: Any) -> Any:
-        """Return a value with its tensors replaced by what is held for them."""
-        return replaced(value, torch.Tensor, self._held)
+    def held(
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Return arguments, their tensors replaced by what is held for them."""
+        noted = [self._noted(each) for each in args]
+        return tuple(noted), {name: self._noted(each) for name, each in kwargs.items()}
+
+    def _noted(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return self._held(value)
+        return value if type(value) in _ATOMS else replaced(value, torch.Tensor, self._held)
 
     def _held(self, tensor: torch.Tensor) -> Held | Ref:
         found = self._made.get(id(tensor))
@@ -175,14 +181,12 @@ class Tape:
         state: State,
     ) -> None:
         """Note a call that made ``outputs``."""
-        function, args, kwargs = call
         entries = self.entries[-1]
         if len(entries) >= _MOST_ENTRIES:
             self.is_full = True
             return
-        entry = Entry(
-            function, self.noted(args), self.noted(dict(kwargs)), where, state, next(self._numbers)
-        )
+        function, args, kwargs = call
+        entry = Entry(function, *self.held(args, kwargs), where, state, next(self._numbers))
         entries.append(entry)
         self._now_made(entry, outputs)
 
@@ -192,70 +196,80 @@ class Tape:
                 self._made[id(tensor)] = ref(tensor), Ref(entry, place)
 
     def _enter(self, module: nn.Module, _: Any) -> None:
-        if is_dynamo_compiling() or self._is_paused:
-            return
-        if self._inside is not None:  # most calls
-            self._depth += module is self._inside
-        elif (
-            torch.is_grad_enabled()
-            and not is_compiling()
-            and threading.get_ident() == self._thread
-            and not is_within_pass()
-            and not is_tracing()
-            and not _is_wrapper(module)
+        # The compiler must see no more of the hook than the first question.
+        if (
+            is_dynamo_compiling()
+            or self._is_paused
+            or not torch.is_grad_enabled()
+            or is_compiling()
+            or threading.get_ident() != self._thread
+            or is_within_pass()
+            or is_tracing()
         ):
-            self._inside, self._depth = module, 1
-            self._pop()
-            self._state = State.now()
-
-    def _leave(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
-        if is_dynamo_compiling() or self._is_paused:
             return
-        if module is self._inside:
-            self._depth -= 1
-            if not self._depth:
-                self._inside = None
-                with self._guarded():
-                    made = list(tensors_in(output))
-                    if any(tensor.grad_fn is not None for tensor in made):
-                        self.note((module, args, kwargs), made, where=here(), state=self._state)
-                        self._push()
-        elif self._inside is None and self.entries[-1] and _is_wrapper(module):
-            with self._guarded():
-                self._now_made(self.entries[-1][-1], list(tensors_in(output)))
+        with Guard(self._ended):
+            self._calls.append(_Call(self, module))
+            if not _is_wrapper(module):
+                self._hooks.switch_off()  # the modules inside run as without us
+                self._pop()
 
-    def _guarded(self) -> _Guard:
-        return _Guard(self)
+    def _left(self, call: _Call, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Note a call that has ended."""
+        call.handle.remove()
+        if call not in self._calls:
+            return  # the tape was paused within the call
+        self._calls.remove(call)
+        with Guard(self._ended):
+            made = list(tensors_in(output))
+            if _is_wrapper(module):
+                if self.entries[-1]:
+                    self._now_made(self.entries[-1][-1], made)
+                return
+            self._hooks.switch_on()
+            if _have_graph(made):
+                self.note((module, args, kwargs), made, where=here(), state=call.state)
+                self._push()
+
+    def _ended(self, error: Exception) -> None:
+        self._is_paused = True
+        self._failed(error)
 
     def _push(self) -> None:
         if not self._is_pushed:
-            with lowest_mode(None):
+            if top_mode() is None:
                 push_mode(self._mode)
+            else:
+                with lowest_mode(None):
+                    push_mode(self._mode)
             self._is_pushed = True
 
     def _pop(self) -> None:
         if self._is_pushed:
             self._is_pushed = False
-            with lowest_mode(self._mode):
+            if top_mode() is self._mode:
                 pop_mode()
+            else:
+                with lowest_mode(self._mode):
+                    pop_mode()
 
 
-class _Guard:
-    """Hides what we compute from the program's modes; an error ends the tape alone."""
+class _Call:
+    """A call of a module that runs, and the hook on the module that ends it."""
 
-    def __init__(self, tape: Tape) -> None:
-        self._tape, self._unseen = tape, unseen()
+    def __init__(self, tape: Tape, module: nn.Module) -> None:
+        self._tape, self.state = tape, State.now()
+        # The frame that calls both hooks tells this call from one of the same module inside it.
+        self._frame = id(sys._getframe(2))
+        self.handle = nn.Module.register_forward_hook(module, self, with_kwargs=True)
 
-    def __enter__(self) -> None:
-        self._unseen.__enter__()
+    def __call__(self, module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:
+        """Tell the tape that the call has ended."""
+        if id(sys._getframe(1)) == self._frame and not is_dynamo_compiling():
+            self._tape._left(self, module, args, kwargs, output)
 
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> bool:
-        self._unseen.__exit__(kind, error, traceback)
-        if isinstance(error, Exception):
-            self._tape._is_paused = True
-            self._tape._failed(error)
-            return True
-        return False
+    def __reduce__(self) -> Any:
+        """Let a copy of the module, made while it runs, have a hook that does nothing."""
+        return getattr, (nullcontext(), "__exit__")
 
 
 class _Mode(TorchFunctionMode):
@@ -266,35 +280,32 @@ class _Mode(TorchFunctionMode):
         self._tape = tape
 
     def __torch_function__(
-        self,
-        func: Callable[..., Any],
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Call ``func`` unchanged, and note it if it made a node."""
-        tape = self._tape
-        if is_compiling() or tape._is_paused or is_tracing():
-            return func(*args, **(kwargs or {}))
-        kwargs = kwargs or {}
+        tape, kwargs = self._tape, kwargs or {}
+        if is_dynamo_compiling() or tape._is_paused or is_tracing():
+            return func(*args, **kwargs)
         if func in BACKWARDS:
             self._pass(func, args, kwargs)
-        state = State.now(is_random=func in _DRAWING)
+        before = State.now() if func in _DRAWING else None
         result = func(*args, **kwargs)
-        if isinstance(result, (torch.Tensor, tuple, list)) or func is torch.Tensor.__setitem__:
-            with tape._guarded():
-                made = tensors_of(args[0] if result is None else result)
-                if any(each.grad_fn is not None for each in made):
-                    tape.note((func, args, kwargs), made, where=here(), state=state)
+        made = args[0] if func is torch.Tensor.__setitem__ else result
+        if isinstance(made, (torch.Tensor, tuple, list)):
+            with Guard(tape._ended):
+                tensors = tensors_of(made)
+                if _have_graph(tensors):
+                    state = before or State.now(is_random=False)
+                    tape.note((func, args, kwargs), tensors, where=here(), state=state)
         return result
 
     def _pass(self, func: Any, args: Any, kwargs: Mapping[str, Any]) -> None:
         tape = self._tape
-        with tape._guarded():
+        with Guard(tape._ended):
             given = args[0] if args else kwargs.get("tensors", kwargs.get("outputs"))
             losses = [each.detach() for each in tensors_of(given) if each.numel() == 1]
             is_grad = func is torch.autograd.grad
-            found = Backward(is_grad, tape.noted(args), tape.noted(dict(kwargs)), losses)
+            found = Backward(is_grad, *tape.held(args, kwargs), losses)
             tape.passes = [*tape.passes, found][-_MOST_PASSES:]
 
 
@@ -303,6 +314,13 @@ _DRAWING = frozenset(
     for name in ("dropout", "alpha_dropout", "feature_alpha_dropout", "rrelu", "gumbel_softmax")
 ) | {nn.functional.scaled_dot_product_attention}
 """Functions that draw random numbers."""
+
+_ATOMS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device})
+"""Common classes of arguments without tensors."""
+
+
+def _have_graph(tensors: Sequence[torch.Tensor]) -> bool:
+    return any(each.grad_fn is not None for each in tensors)
 
 
 def _is_wrapper(module: nn.Module) -> bool:

@@ -75,7 +75,7 @@ def _spike(seen: Seen) -> Iterator[RunFinding]:
 
 def _unchanged(seen: Seen) -> Iterator[RunFinding]:
     """Parameters that a step did not change although they have a gradient."""
-    still = [each for each in seen.changes if each.has_grad and not each.moved]
+    still = [each for each in seen.changes if each.is_stuck]
     for is_rounded in (False, True):
         group = [each for each in still if (each.dtype in _NARROW or each.rounds) == is_rounded]
         if not group:
