@@ -168,3 +168,9 @@ def test_lessons_are_read_in_the_order_of_their_files(path: Path, following: Pat
     (line,) = re.findall(r"\*\*Next\*\*: .*\((.*?)\)", head.source)
     assert line == following.name
     assert f"notebooks/{path.name}" in head.source  # in Colab
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_links_to_the_page_with_its_pictures(path: Path) -> None:
+    page = f"(https://gradwalk.github.io/gradwalk/tutorials/{path.stem}.html)"
+    assert page in nbformat.read(path, as_version=4).cells[0].source
