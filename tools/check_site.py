@@ -30,7 +30,6 @@ SEARCHES = {
     "frozen": "howto/fine-tuning",
     "nan": "howto/nan",
     "None": "howto/missing-gradient",
-    "out of memory": "howto/will-it-fit",
     "in-place": "howto/in-place",
     "inplace": "howto/in-place",
     "does not learn": "howto/does-not-learn",
