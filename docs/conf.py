@@ -57,7 +57,9 @@ nitpick_ignore_regex = [
 # Lessons and pages run while the site is built. Each graph is a page of its own in _live.
 LIVE = HERE / "_build" / "live"
 LIVE.joinpath("_live").mkdir(parents=True, exist_ok=True)
-html_extra_path = [str(LIVE)]
+# With the film of the first page, and its still picture.
+FILM = ("moving-light.webp", "moving-dark.webp", "widget-light.png", "widget-dark.png")
+html_extra_path = [str(LIVE), *FILM]
 os.environ["GRADWALK_LIVE"] = str(LIVE / "_live")
 os.environ["IPYTHONDIR"] = str(HERE / "_ipython")
 nb_execution_mode = "cache"
@@ -105,13 +107,12 @@ html_sidebars = {"index": [], "gallery": [], "live-figures": [], "changelog": []
 def link_short_name(
     app: Sphinx, env: BuildEnvironment, node: pending_xref, content: Element
 ) -> Element | None:
-    """Resolve `GraphModel` to the one object of that name, wherever it is."""
+    """Resolve `GraphModel`, or `GraphWidget.node`, to the one object of that name."""
     domain = env.get_domain("py")
-    last = node["reftarget"].rpartition(".")[2]
-    found = [
-        name
-        for name, place in domain.objects.items()
-        if name.rpartition(".")[2] == last and not place.aliased
+    names = [name for name, place in domain.objects.items() if not place.aliased]
+    target = node["reftarget"]
+    found = [name for name in names if name.endswith(f".{target}")] or [
+        name for name in names if name.rpartition(".")[2] == target.rpartition(".")[2]
     ]
     if node.get("refdomain") != "py" or len(found) != 1:
         return None

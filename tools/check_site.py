@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 from playwright.sync_api import Browser, Page, sync_playwright
 
@@ -24,6 +25,17 @@ STEPPED = ("index.html", "howto/step.html", "tutorials/01_first_graph.html")
 """Pages whose first live picture is stepped through."""
 COMPARED = "howto/compare.html"
 """A page whose first live picture has several graphs."""
+SEARCHES = {
+    "LoRA": "howto/fine-tuning",
+    "frozen": "howto/fine-tuning",
+    "nan": "howto/nan",
+    "None": "howto/missing-gradient",
+    "in-place": "howto/in-place",
+    "inplace": "howto/in-place",
+    "does not learn": "howto/does-not-learn",
+}
+"""Words that people look for, and the page that must be among the first results."""
+FIRST = 4  # results
 NARROW = 400  # px
 RULES = """async () => {
   const found = await axe.run(document, { iframes: false, runOnly: ["wcag2a", "wcag2aa"] });
@@ -95,6 +107,20 @@ def live_problems(page: Page) -> list[str]:
     return found if tall == shown else [*found, f"a picture of {tall} px has a frame of {shown}"]
 
 
+def search_problems(browser: Browser, server: str) -> list[str]:
+    """Look for the words in the search of the site."""
+    found, page = [], browser.new_page()
+    for words, wanted in SEARCHES.items():
+        page.goto(f"{server}search.html?q={quote(words)}", wait_until="load")
+        page.get_by_text("Search finished").or_(page.get_by_text("did not match")).first.wait_for()
+        links = page.locator("#search-results li > a")
+        first = links.evaluate_all(f"all => all.slice(0, {FIRST}).map(each => each.href)")
+        if not any(wanted in link for link in first):
+            found.append(f"a search for {words!r} gives {first}")
+    page.close()
+    return found
+
+
 def comparison_problems(page: Page) -> list[str]:
     """Compare the height of the first comparison's frame with that of its pages."""
     frame = page.locator("iframe.live").first
@@ -123,6 +149,7 @@ def main() -> int:
                     continue
                 found = problems_of(browser, address, name, with_rules=not is_file)
                 wrong += [f"{address}{name}: {each}" for each in found]
+        wrong += search_problems(browser, server)
         browser.close()
     sys.stdout.write("".join(f"{each}\n" for each in wrong))
     sys.stdout.write(f"{len(pages)} pages of the site, {len(wrong)} problems\n")
