@@ -19,7 +19,8 @@ from ..torch_api.checkpoints import frame_here, saving_hooks
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
-from . import records, weak_id_dict
+from . import records, steps, weak_id_dict
+from .both_runs import note_line
 from .call_log import CallLog
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, gives_constants, note_derivatives
@@ -133,6 +134,8 @@ class Session:
             return
         if kind.may_change or (keywords and may_change(keywords)):
             self._note_changes(call, kind)
+        if kind.name in steps.NOTED:
+            steps.note_call(kind.name, call.frame, arguments)
         makes_nodes = call.start < call.end
         if makes_nodes and type(result) is torch.Tensor and result.requires_grad:
             self._record_made(call, kind, (result,), result)  # most calls
@@ -311,6 +314,8 @@ class Session:
         """Make the record of a call, which its ``only`` output keeps alive."""
         parents, leaves, constants, needed = taken
         records, frame = self._records, None if saving_hooks(True) is None else frame_here()
+        if frame is not None:
+            note_line(frame, made[3])
         logged = self._log, len(self._log.calls) - 1
         self._log.lines[logged[1]] = made[3]  # the line of the call
         where = self.modules.current, frame, leaves, constants, needed, records.derivatives, logged

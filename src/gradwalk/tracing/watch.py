@@ -28,6 +28,7 @@ from ..torch_api.modes import (
 from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.watching import can_watch
 from . import failed_call
+from .call_site import call_at, leave_out
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
 from .steps import StepHooks
@@ -70,16 +71,22 @@ class _Watcher(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         kind, start = call_kind(func), next_sequence_nr()
         random = torch.get_rng_state() if kind.draws else None
-        if kind.runs_backward:
-            with self.session.around_backward(args):
-                result = func(*args, **(kwargs or {}))
-        else:
-            result = func(*args, **kwargs) if kwargs else func(*args)
+        caller = sys._getframe(1)
+        run = call_at(caller)
+        try:
+            if kind.runs_backward:
+                with self.session.around_backward(args):
+                    result = run(func, args, kwargs or _NO_KEYWORDS)
+            else:
+                result = run(func, args, kwargs or _NO_KEYWORDS)
+        except BaseException as error:
+            leave_out(error)
+            raise
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
             if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
                 return result
-            end, caller = next_sequence_nr(), sys._getframe(1)
+            end = next_sequence_nr()
             call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
             if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
                 session, only = self.session, None

@@ -68,6 +68,7 @@ class _Replay:
     _last: dict[int, int] = field(default_factory=dict)
     _tensors: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict)
     _fresh: dict[int, torch.Tensor] = field(default_factory=dict)  # by the id of the original
+    _numbered: dict[int, dict[int, torch.Tensor]] = field(default_factory=dict)  # by id of a log
 
     def need_call(self, log: CallLog, place: int) -> None:
         """Need the calls of a log up to one of them."""
@@ -115,9 +116,9 @@ class _Replay:
 
     def _leaf(self, log: CallLog, number: int) -> torch.Tensor | None:
         """Return the leaf of the graph that has a number in a log."""
-        return next(
-            (leaf for leaf in self.originals.values() if log.number_of(leaf) == number), None
-        )
+        if id(log) not in self._numbered:
+            self._numbered[id(log)] = _numbered(log, list(self.originals.values()))
+        return self._numbered[id(log)].get(number)
 
     def _new(self, outside: Outside | None, leaf: torch.Tensor | None) -> torch.Tensor:
         """Return a copy of a leaf or of a tensor from outside of the block."""
@@ -190,6 +191,30 @@ class _Replay:
         if isinstance(value, slice):
             return slice(self._given(log, value.start), self._given(log, value.stop), value.step)
         return value
+
+
+def _numbered(log: CallLog, leaves: Sequence[torch.Tensor]) -> dict[int, torch.Tensor]:
+    """Return the leaves of a graph by their numbers in a log."""
+    found: dict[int, torch.Tensor] = {}
+    unknown: list[torch.Tensor] = []
+    for leaf in leaves:
+        number = log.number_of(leaf)
+        if number is None:
+            unknown.append(leaf)
+        else:
+            found[number] = leaf
+    # The module of a parameter is gone, and with it the log's reference; the graph has the tensor.
+    for number, outside in log.outside.items():
+        if outside.is_leaf and outside.requires_grad and outside.tensor() is None:
+            same = next((leaf for leaf in unknown if _is_same(leaf, outside.copy)), None)
+            if same is not None:
+                unknown = [leaf for leaf in unknown if leaf is not same]
+                found[number] = same
+    return found
+
+
+def _is_same(leaf: torch.Tensor, copy: torch.Tensor | None) -> bool:
+    return copy is not None and copy.dtype == leaf.dtype and torch.equal(copy, leaf.detach())
 
 
 def _refs(value: Any) -> set[int]:
