@@ -99,7 +99,7 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "gallery": [], "changelog": []}
+html_sidebars = {"index": [], "gallery": [], "live-figures": [], "changelog": []}
 
 
 def link_short_name(

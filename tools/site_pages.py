@@ -10,8 +10,11 @@ from contextlib import closing
 from pathlib import Path
 
 import gallery
+import live_figures
 
+from gradwalk import GraphWidget
 from gradwalk.export.disk import bundle
+from gradwalk.features.live.tape import NotLiveError
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -78,8 +81,17 @@ def write_gallery(live: Path) -> None:
         page = live / "_live" / f"gallery-{example.name}.html"
         page.unlink(missing_ok=True)
         with closing(example.shown(watched=True)) as widget:
-            widget.to_html(page, title=example.title, assets="shared")
+            _write_page(widget, page, example.title)
             gallery.draw(example, widget, live / "gallery")
+    live_figures.write(live / "_live")
+
+
+def _write_page(widget: GraphWidget, page: Path, title: str) -> None:
+    """Write a page that computes, or one that only steps where no page can compute the program."""
+    try:
+        widget.to_html(page, title=title, assets="shared", live=True)
+    except NotLiveError:
+        widget.to_html(page, title=title, assets="shared")
 
 
 def copy_mathjax(live: Path) -> None:

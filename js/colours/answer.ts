@@ -1,10 +1,9 @@
 import type { GroupedGraph } from "../fold/grouped_graph";
-import { groupTitle } from "../scene/box_words";
+import { moduleName } from "../scene/box_words";
 import { isModule } from "../scene/module_class";
 import { type Gradients, isRecording, parametersGradient, parametersIn } from "../scene/parameters";
 import type { Scene } from "../scene/scene";
 import { counted, normText } from "../text/number";
-import { oneLine } from "../text/shorten";
 import { leavesOf } from "./tile_grads";
 
 /** Less than this part of a gradient is left where it vanishes, as in `diagnose`; more than this times where it explodes. */
@@ -46,7 +45,7 @@ function cutsIn({ graph, tree }: GroupedGraph): string | null {
   });
   if (!cut) return null;
   const path = tree.path[tree.groupOf[cut.source]];
-  return isModule(path) ? `detach() cuts the gradient at ${nameOf(path, graph)}` : null;
+  return isModule(path) ? `detach() cuts the gradient at ${moduleName(path, graph)}` : null;
 }
 
 function gradientsIn(
@@ -116,12 +115,7 @@ function layerOf(
   first: number,
 ): Layer {
   const { norm, reached } = parametersGradient(leaves, gradients);
-  return { name: nameOf(path, graph), norm, isReached: reached > 0, first };
-}
-
-/** The name of a module: its path, or its title with the model's name, "net.0". */
-function nameOf(path: string, graph?: GroupedGraph["graph"]): string {
-  return oneLine(path.includes("/") ? path.replaceAll("/", ".") : groupTitle(path, graph));
+  return { name: moduleName(path, graph), norm, isReached: reached > 0, first };
 }
 
 /** The layer, and the one further from the outputs, whose gradients have the smallest ratio, or the largest. */

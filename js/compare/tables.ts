@@ -7,6 +7,7 @@ import {
   selectLink,
   table,
   tableRow,
+  write,
 } from "../dom/element";
 import { pythonText } from "../panel/facts";
 import { andMore } from "../panel/sections";
@@ -28,6 +29,7 @@ import type { United } from "./united";
 
 export class CompareTables {
   readonly element: HTMLElement;
+  private readonly answer = element("p", { class: "gw-answer", hidden: true });
   private readonly node = createNodeTable();
   private readonly leaves: ReturnType<typeof createLeafTable>;
   private readonly differences: ReturnType<typeof createDifferences>;
@@ -42,11 +44,10 @@ export class CompareTables {
     this.differences = createDifferences(choose);
     this.parts = COMPARE_PARTS.map((create) => create(channel, choose));
     const tables = [this.differences, ...this.parts, this.leaves, this.node];
-    this.element = element(
-      "div",
-      "gw-tables",
-      tables.map((table) => table.element),
-    );
+    this.element = element("div", "gw-tables", [
+      this.answer,
+      ...tables.map((table) => table.element),
+    ]);
   }
 
   /** Show or hide the tables; returns whether they are visible. */
@@ -74,13 +75,42 @@ export class CompareTables {
       return cursor === total ? "after" : `at step ${cursor}`;
     });
     const labels = panes.map(({ label }) => label);
-    this.leaves.update(channel.get("table"), labels, when);
+    const table = channel.get("table");
+    this.leaves.update(table, labels, when);
+    const isOver = when.every((each) => each === "after");
+    const words = isOver ? panes.flatMap((pane, p) => missingIn(table, pane, p)) : [];
+    this.answer.hidden = words.length === 0;
+    write(this.answer, words.join(" · "));
   }
 
   select(place: number | null): void {
     this.leaves.select(place);
     for (const part of this.parts) part.select?.(place);
   }
+}
+
+/** The most leaves that are named in a sentence. */
+const MOST_MISSING = 3;
+
+/** The leaves that get no gradient in one graph, but in another one, and what cuts it there: "x gets None in b: detach()". */
+export function missingIn(
+  { rows }: LeafTableModel,
+  { label, graph: { nodes, edges } }: Pick<United["panes"][number], "label" | "graph">,
+  pane: number,
+): string[] {
+  const missing = rows.filter(
+    ({ cells }) => cells[pane].now === null && cells.some(({ now }) => now !== null),
+  );
+  if (missing.length === 0) return [];
+  const names = missing.slice(0, MOST_MISSING).map(({ name }) => oneLine(name ?? "unnamed"));
+  const isMissing = (id: number) => missing.some(({ name }) => name && nodes[id].name === name);
+  const cuts = edges.flatMap(({ kind, source, target }) =>
+    kind === "cut" && isMissing(target) ? nodes[source].label : [],
+  );
+  const rest = missing.length - names.length;
+  const which = `${names.join(", ")}${rest > 0 ? ` and ${rest} more` : ""}`;
+  const why = cuts.length > 0 ? `: ${[...new Set(cuts)].map(oneLine).join(", ")}` : "";
+  return [`${which} ${missing.length > 1 ? "get" : "gets"} None in ${oneLine(label)}${why}`];
 }
 
 /** The most differences to list. */

@@ -1,6 +1,6 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
-import type { FindingModel, NodeModel } from "../wire";
+import type { FindingModel, GraphModel } from "../wire";
 import { bySeverity, createFindingsList, labelInModule } from "./findings_list";
 
 const finding = (
@@ -49,12 +49,13 @@ describe("the list of findings", () => {
   });
 
   it("says in which module a node without a name of its own is", () => {
-    const node = { label: "AddmmBackward0", name: null, namespace: "stem/0" } as NodeModel;
-    expect(labelInModule(node)).toBe("AddmmBackward0 in stem.0");
-    expect(labelInModule({ ...node, namespace: null })).toBe("AddmmBackward0");
-    expect(labelInModule({ ...node, namespace: "" })).toBe("AddmmBackward0");
-    const weight = { ...node, label: "stem.0.weight", name: "stem.0.weight" };
-    expect(labelInModule(weight)).toBe("stem.0.weight");
+    const node = { kind: "op", label: "AddmmBackward0", name: null, namespace: "stem/0" };
+    const said = (other: object) =>
+      labelInModule({ nodes: [{ ...node, ...other }] } as unknown as GraphModel, 0);
+    expect(said({})).toBe("stem.0");
+    expect(said({ namespace: null })).toBe("AddmmBackward0");
+    expect(said({ namespace: "" })).toBe("AddmmBackward0");
+    expect(said({ label: "stem.0.weight", name: "stem.0.weight" })).toBe("stem.0.weight");
   });
 
   it("shows hostile words as text, and a finding without nodes without a link", () => {

@@ -1,7 +1,8 @@
 import { element, KEEP_KEYS, linkButton } from "../dom/element";
+import { moduleName } from "../scene/box_words";
 import { counted } from "../text/number";
 import { oneLine } from "../text/shorten";
-import type { FindingModel, NodeModel } from "../wire";
+import type { FindingModel, GraphModel } from "../wire";
 
 const WORDS: Record<FindingModel["severity"], string> = {
   error: "Error",
@@ -35,9 +36,10 @@ export function createFindingsList(
   };
 }
 
-/** A node's label; if that is only the operation, with the module that ran it. */
-export function labelInModule({ label, name, namespace }: NodeModel): string {
-  return name === null && namespace ? `${label} in ${namespace.replaceAll("/", ".")}` : label;
+/** A node's label; if that is only the operation, the module that ran it, by the name in the picture. */
+export function labelInModule(graph: Pick<GraphModel, "nodes">, node: number): string {
+  const { label, name, namespace } = graph.nodes[node];
+  return name === null && namespace ? moduleName(namespace, graph) : label;
 }
 
 /** Worst first; ties keep Python's order. */

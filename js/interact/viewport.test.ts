@@ -41,6 +41,38 @@ it("brings a node out from under what covers it, at the same scale", () => {
   expect(made.view.k * 890 + made.view.x).toBeLessThanOrEqual(1000 - 360);
 });
 
+it("returns when the panel closes, unless the reader has moved the picture", () => {
+  const made = viewport();
+  const before = made.aim;
+  made.cover = 360;
+  made.reveal(1);
+  expect(made.aim.x).toBeLessThan(before.x);
+  made.resize({ width: 1000, height: 400 });
+  made.cover = 0;
+  expect(made.aim).toEqual(before);
+  made.cover = 360;
+  made.reveal(1);
+  made.zoomBy(1.2);
+  const chosen = made.aim;
+  made.cover = 0;
+  expect(made.aim).toEqual(chosen);
+});
+
+it("fills a full screen, without room for a panel, and grows there", () => {
+  const made = viewport();
+  made.spare = 200;
+  made.fit(false);
+  const beside = made.view.k;
+  made.fill(true);
+  expect(made.view.k).toBeCloseTo((1000 - 32) / 900);
+  expect(made.view.k).toBeGreaterThan(beside);
+  made.resize({ width: 4000, height: 3000 });
+  expect(made.view.k).toBe(2.5);
+  made.fill(false);
+  made.resize({ width: 1000, height: 400 });
+  expect(made.view.k).toBe(beside);
+});
+
 it("moves a whole picture aside for a panel, at the same scale, and back", async () => {
   const made = viewport();
   made.spare = 100;

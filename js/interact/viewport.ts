@@ -22,6 +22,8 @@ import {
 } from "../scene/views";
 import { Camera, type CameraEvents } from "./camera";
 
+const NOWHERE: View = { k: 1, x: 0, y: 0 };
+
 /** The visible part of a scene: its first view, and later moves. */
 export class Viewport {
   stage: Size = { width: 0, height: 0 };
@@ -30,6 +32,8 @@ export class Viewport {
   private covered = 0;
   /** The views before and after the picture moved aside. */
   private aside: { from: View; to: View } | null = null;
+  /** The view without a panel, and the one that the panel, or what it is about, moved it to. */
+  private uncovered: { from: View; to: View } = { from: NOWHERE, to: NOWHERE };
   /** The largest scale of the whole picture. */
   private largest = LARGEST_FIT;
   /** The covered width when the first view was made. */
@@ -69,8 +73,20 @@ export class Viewport {
   /** Cover the right side. A picture that is seen whole moves aside for it, and back. */
   set cover(width: number) {
     if (width === this.covered) return;
+    if (this.covered === 0) this.forget();
     this.covered = width;
-    this.whenQuiet(() => this.moveAside());
+    this.whenQuiet(() => {
+      const { from, to } = this.uncovered;
+      const isBack = this.covered === 0 && this.framed && isSameView(to, this.aim);
+      if (!isBack) this.moveAside();
+      else if (!isSameView(from, to)) this.camera.go(from, true);
+    });
+  }
+
+  /** Take the view as one without a panel. */
+  private forget(): void {
+    const { aim } = this;
+    this.uncovered = { from: this.origin(aim), to: aim };
   }
 
   /** The uncovered part of the stage, from its left. */
@@ -108,7 +124,7 @@ export class Viewport {
     if (!this.framed) return false;
     this.homeCover = Math.min(this.homeCover, this.cover);
     const room = { width: width - this.homeCover, height };
-    this.put(scene, firstView(scene, room, this.spare - this.homeCover, this.largest));
+    this.put(scene, firstView(scene, room, this.spareBeside(this.homeCover), this.largest));
     this.home = this.view;
     this.moveAside(false);
     return true;
@@ -119,11 +135,17 @@ export class Viewport {
     this.aside = null;
     this.camera.resize(scene, this.stage);
     this.camera.go(view, false);
+    this.uncovered = { from: view, to: view };
+  }
+
+  /** The room for a panel that is not open yet; none on a full screen, which the picture fills. */
+  private spareBeside(cover: number): number {
+    return this.largest === LARGEST_FULL ? 0 : this.spare - cover;
   }
 
   /** A view of all of a scene. */
   whole(scene: Scene): View {
-    return fitBeside(scene, this.sight, this.spare - this.cover, this.largest);
+    return fitBeside(scene, this.sight, this.spareBeside(this.cover), this.largest);
   }
 
   /** Move a whole picture out from under what covers it, or back, at the same scale. */
@@ -134,7 +156,13 @@ export class Viewport {
     const from = this.origin(aim);
     const to = isWhole(scene, from, stage) ? besideView(from, scene, sight) : from;
     this.aside = to === from ? null : { from, to };
-    if (!isSameView(to, aim)) this.camera.go(to, animate);
+    if (!isSameView(to, aim)) this.goWith(to, animate);
+  }
+
+  /** Move for a panel, not for the reader: once it closes, the view is as before. */
+  private goWith(to: View, animate: boolean): void {
+    if (isSameView(this.uncovered.to, this.aim)) this.uncovered.to = to;
+    this.camera.go(to, animate);
   }
 
   /** The view before the picture moved aside, unless the reader has moved it since. */
@@ -283,7 +311,7 @@ export class Viewport {
   /** Move the view; false if it is there or on its way. */
   private move(view: View, animate = true): boolean {
     const isElsewhere = view !== this.camera.aim;
-    if (isElsewhere) this.camera.go(view, animate);
+    if (isElsewhere) this.goWith(view, animate);
     return isElsewhere;
   }
 }

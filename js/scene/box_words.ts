@@ -140,6 +140,11 @@ export function groupTitle(path: string, graph?: Pick<GraphModel, "nodes">): str
   return root ? `${root}.${name}` : name;
 }
 
+/** The name of a module anywhere in a model: its path, "encoder.0", or a first part as its box writes it. */
+export function moduleName(path: string, graph: Pick<GraphModel, "nodes">): string {
+  return oneLine(path.includes("/") ? path.replaceAll("/", ".") : groupTitle(path, graph));
+}
+
 const OF_CLASS = /^\((\w+(?: \d+)?)\)/;
 
 /** An opened node's box, by its number among several of its class. */

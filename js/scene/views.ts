@@ -55,7 +55,7 @@ export const LEGIBLE = 11 / SMALLEST;
 /** Small graphs are not blown up. */
 export const LARGEST_FIT = 1.2;
 /** On a full screen, which may be seen from afar, they fill it. */
-export const LARGEST_FULL = 3;
+export const LARGEST_FULL = 2.5;
 /** The largest scale of an entered box. */
 const LARGEST_INSIDE = 1.5;
 /** Below this scale labels are illegible: a first view then shows the outputs' end. */

@@ -41,7 +41,7 @@ export class GraphControls {
     this.toolbar = this.createTools(tools);
     this.findings = createFindingsList(events.goTo, (node) => {
       const { drawable } = picture;
-      return drawable ? labelInModule(drawable.graph.nodes[node]) : `node ${node}`;
+      return drawable ? labelInModule(drawable.graph, node) : `node ${node}`;
     });
   }
 

@@ -27,7 +27,7 @@ export function withRecords(value: Json): unknown {
   return inRecords(rest, shared);
 }
 
-/** A value in which `{"": 3}` stands for the fourth of the `shared` values. */
+/** A value in which `{"": 3}` stands for the fourth of the `shared` values, and a text for float32. */
 function inRecords(value: Json, shared: unknown[]): unknown {
   if (!isNested(value)) return value;
   const inner = (each: Json) => inRecords(each, shared);
@@ -35,6 +35,7 @@ function inRecords(value: Json, shared: unknown[]): unknown {
   const table = value[""];
   if (typeof table === "number") return shared[table];
   if (Array.isArray(table)) return table.map((place) => shared[place as number]);
+  if (typeof table === "string") return table.split(" ").map((text) => Math.fround(Number(text)));
   if (isNested(table)) return records(table, shared);
   return Object.fromEntries(Object.entries(value).map(([name, each]) => [name, inner(each)]));
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -24,6 +25,12 @@ def list_some(words: Sequence[str], most: int = MOST_LISTED) -> str:
 def plural(number: int, word: str, words: str | None = None) -> str:
     """Count things: "1 node", "2 nodes"."""
     return f"{number:,} {word if number == 1 else words or f'{word}s'}"
+
+
+def has_word(name: str, words: re.Pattern[str]) -> bool:
+    """Return whether a word of a name in a program matches whole: "ema" of "emaModel"."""
+    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
+    return any(map(words.fullmatch, re.findall(r"[a-z]+\d?", split)))
 
 
 def with_counts(words: Iterable[str] | Mapping[str, int]) -> list[str]:

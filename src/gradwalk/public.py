@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from .torch_api.capability import NEWEST, OLDEST, torch_version
-
 
 def import_public(name: str, place: str | None) -> Any:
     """Import a public name, from a module of the package, or a module that is called so itself.
@@ -39,6 +37,8 @@ def _why_not_imported(name: str, error: Exception) -> str:
             f"{name} needs torch, which is not installed. gradwalk.load() and "
             "python -m gradwalk make pages and pictures of saved files without it."
         )
+    from .torch_api.capability import NEWEST, OLDEST, torch_version  # noqa: PLC0415  rarely used
+
     return (
         f"{name} cannot be imported with torch {torch_version()}: {type(error).__name__}: "
         f"{error}. gradwalk was tested with torch {OLDEST} to {NEWEST}: install one "

@@ -455,6 +455,21 @@ def test_a_parameter_with_several_names_counts_once(variables, watched):
     assert re.search(r"^\S+0?\.?weight and \S+0?\.?bias are frozen", frozen.message)
 
 
+@pytest.mark.parametrize("moves", [True, False])
+@pytest.mark.parametrize(
+    "norm", [nn.BatchNorm1d(4), nn.BatchNorm1d(4, track_running_stats=False), nn.LayerNorm(4)]
+)
+def test_a_frozen_norm_is_said_to_move_only_if_its_statistics_do(norm, moves):
+    net = nn.Sequential(nn.Sequential(nn.Linear(4, 4), norm), nn.Linear(4, 1))
+    net[0].requires_grad_(False).train(moves)
+    before = copy.deepcopy(list(norm.buffers()))
+    loss = net(X).square().mean()
+    (frozen,) = (each for each in diagnose(record(loss)) if each.kind == "frozen")
+    after = list(norm.buffers())
+    has_moved = any(not torch.equal(*each) for each in zip(before, after, strict=True))
+    assert ("net.0.1 is in training mode, so running" in frozen.message) == has_moved
+
+
 def test_the_words_of_a_cut_are_of_the_constant_and_its_line():
     net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     other = nn.Linear(4, 1)

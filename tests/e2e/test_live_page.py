@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 import torch
 from lab import wait_until_at_rest
+from live_engine import computed, engine
+from live_programs import PROGRAMS
+from live_settings import many_settings
 from playwright.sync_api import Browser, Page, expect
 from torch.nn import functional as F
 
@@ -355,3 +358,13 @@ def test_a_phone_scrolls_down_only(opened: Callable[..., Page]) -> None:
     page.get_by_label("w", exact=True).tap()
     page.get_by_label("w", exact=True).fill("1")
     agrees(page, 1.0, 2.0, -1.0)
+
+
+@pytest.mark.parametrize("count", [10, pytest.param(200, marks=pytest.mark.full)])
+def test_chromium_computes_the_same_numbers_as_node(browser: Browser, count: int) -> None:
+    page = browser.new_page()
+    page.add_script_tag(content=engine().read_text(encoding="utf-8"))
+    for name in PROGRAMS:
+        job, _ = many_settings(name, count)
+        assert page.evaluate("jobs => liveJobs(jobs)", [job]) == computed([job]), name
+    page.close()

@@ -73,6 +73,19 @@ def test_an_intermediate_without_retain_grad():
     assert "h.grad holds a gradient" in explain_grad(h, loss)
 
 
+@pytest.mark.parametrize("convert", [torch.Tensor.double, lambda w: w.to(torch.bfloat16)])
+def test_a_converted_leaf_is_said_to_be_converted(convert):
+    start = torch.ones(3, requires_grad=True)
+    w = convert(start)
+    loss = w.sum()
+    loss.backward()
+    said = explain_grad(w, loss)
+    assert "w is not a leaf: a conversion of dtype or device" in said
+    assert "made it from start, which gets the gradient" in said
+    twice = (start * 2).double()
+    assert "conversion" not in explain_grad(twice, twice.sum())
+
+
 def test_asking_about_an_intermediate_warns_of_nothing(recwarn):
     h = leaf(2.0) * 3
     explain_grad(h, h.sum())

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import linecache
 import re
+import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,11 +29,12 @@ NOT_RUN = {
     "howto/ranks.md",  # runs once for each rank, below; its pipeline is in tests/features/ranks
     "reference/hosts.md",  # tests/e2e runs its recipes in the hosts
 }
+PROGRAM = r"```(?:\{code-cell\} )?python\n"
 PAGES = [
     page
     for page in sorted(DOCS.rglob("*.md"))
     if "_build" not in page.parts and page.relative_to(DOCS).as_posix() not in NOT_RUN
-    if "```python\n" in page.read_text(encoding="utf-8")
+    if re.search(PROGRAM, page.read_text(encoding="utf-8"))
 ]
 
 
@@ -74,7 +78,7 @@ def test_the_programs_of_a_page_run(
     (tmp_path / "pages").mkdir()
     variables = given()
     text = re.sub(r"^:tags: .*\n", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    programs = re.findall(r"```(?:\{code-cell\} )?python\n(.*?)```", text, re.DOTALL)
+    programs = re.findall(PROGRAM + "(.*?)```", text, re.DOTALL)
     if any(program.strip() == "%load_ext gradwalk" for program in programs):
         with open_notebook(tmp_path, monkeypatch) as notebook:
             notebook.shell.user_ns.update(variables)
@@ -110,3 +114,50 @@ def test_the_reference_has_every_public_name() -> None:
     names |= {f"gradwalk.results.{name}" for name in gradwalk.results.__all__}
     assert names - documented == set()
     assert {"assert_gradients", "gradwalk.types"} <= documented
+
+
+TRAIN = """
+import torch
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+
+def step():
+    model, batch = nn.Linear(64, 64), torch.zeros(2, 64)
+    return {"model": model, "batch": batch, "loss": torch.sum, "shard": fully_shard}
+
+if __name__ == "__main__":
+    model = nn.Linear(4, 1)
+    model(torch.ones(2, 4)).sum().backward()
+"""
+COMMANDS = sorted(
+    {
+        line.partition("#")[0].strip().removeprefix("python -m ")
+        for page in [DOCS.parent / "README.md", *PAGES, *DOCS.rglob("reference/command-line.md")]
+        for block in re.findall(r"```sh\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL)
+        for line in block.splitlines()
+        if re.match("(python -m )?gradwalk ", line)
+    }
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_of_a_page_runs(
+    command: str, as_rank: Callable[..., None], tmp_path: Path
+) -> None:
+    """With the files that it names; the tests of `run` start it with torchrun."""
+    widget = given()["widget"]
+    gradwalk.save(widget, tmp_path / "run.gw")
+    for rank in (0, 1):
+        as_rank(rank)
+        gradwalk.save(given()["widget"], tmp_path / f"run-{rank}.gw")
+    (tmp_path / "package").mkdir()
+    for file in (tmp_path / "train.py", tmp_path / "package" / "train.py"):
+        file.write_text(TRAIN, encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command.replace("explain:model", "explain:loss"))],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

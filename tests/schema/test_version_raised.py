@@ -17,6 +17,7 @@ from gradwalk.schema.values import Nested, SomeOf
 FIELDS = {
     ("VERSION", 18): "f05976e19e1910a5",
     ("VERSION", 19): "2547ec06b9b31642",
+    ("VERSION", 20): "2547ec06b9b31642",  # numbers of float32 as text
     ("RANK_VERSION", 6): "23ed9e0aa8e19658",
 }
 """Version of the format -> the hash of its fields. The older versions stay, as a record."""

@@ -14,4 +14,4 @@ from gradwalk.tracing.records import find_record, threads_of
 def annotation_of(node: Node, outputs: Iterable[torch.Tensor] = ()) -> Annotation | None:
     """None for leaves and unwatched nodes; ``outputs`` say which threads may have made it."""
     record = find_record(node, threads_of(outputs))
-    return None if record is None else _annotation(record.facts, node)
+    return None if record is None else _annotation(record, node)

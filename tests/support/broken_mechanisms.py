@@ -390,3 +390,43 @@ broken(
         return F.mse_loss(head(checkpoint(body, x, use_reentrant=False)), y)
 """,
 )
+broken(
+    "channels that a view mixes with places",
+    "mixed-rows",
+    "reshapes (6, 4, 8, 8) to (384, 4)|movedim(1, -1)",
+    """
+    model, images = nn.Conv2d(3, 4, 3, padding=1), torch.randn(6, 3, 8, 8)
+    classes = torch.randint(4, (6, 8, 8))
+    def step():
+        return F.cross_entropy(model(images).view(-1, 4), classes.view(-1))  # HERE
+""",
+)
+broken(
+    "losses that are set to 0 before the mean",
+    "counting",
+    "divides by all 64 entries|mask.sum()",
+    """
+    model, known = nn.Linear(4, 4), torch.rand(16, 4) > 0.6
+    def step():
+        losses = F.binary_cross_entropy_with_logits(model(x), x.sigmoid(), reduction="none")
+        losses[~known] = 0
+        return losses.mean()  # HERE
+""",
+)
+broken(
+    "a slice of a buffer that should learn",
+    "unused-result",
+    "model.pos_embedding is a buffer|nn.Parameter",
+    """
+    class Encoder(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 3)
+            self.register_buffer("pos_embedding", torch.randn(1, 12, 4) * 0.02)
+        def forward(self, t):
+            return self.fc((t + self.pos_embedding[:, : t.shape[1]]).mean(1))
+    model, data = Encoder(), torch.randn(16, 5, 4, requires_grad=True)
+    def step():
+        return F.cross_entropy(model(data), labels)
+""",
+)

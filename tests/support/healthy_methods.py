@@ -190,3 +190,94 @@ method(
         return F.softplus(D(fake)).mean() + F.softplus(-D(x)).mean()
 """,
 )
+method(
+    "self-attention of 4 sequences in 2 heads of 4 numbers",
+    """
+    layer, head = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), nn.Linear(8, 3)
+    data = torch.randn(4, 6, 8)
+    def step():
+        return F.cross_entropy(head(layer(data)).mean(1), labels[:4])
+""",
+)
+method(
+    "slots that compete for positions",
+    """
+    k, v, q = (nn.Linear(8, 6) for _ in range(3))
+    data, slots = torch.randn(4, 9, 8), torch.randn(4, 3, 8)
+    def step():
+        weights = (q(slots) @ k(data).transpose(1, 2)).softmax(dim=1)
+        return (weights / weights.sum(-1, keepdim=True) @ v(data)).pow(2).mean()
+""",
+)
+method(
+    "pooling by a softmax over clusters",
+    """
+    assign, embed = nn.Linear(8, 3), nn.Linear(8, 5)
+    data, adjacency = torch.randn(4, 9, 8), torch.rand(4, 9, 9)
+    def step():
+        s = assign(data).softmax(-1)
+        return (s.transpose(1, 2) @ embed(adjacency @ data)).pow(2).mean()
+""",
+)
+method(
+    "decoding with a growing cache",
+    """
+    attention, embed = nn.MultiheadAttention(8, 2, batch_first=True), nn.Embedding(12, 8)
+    head, ids = nn.Linear(8, 12), torch.randint(12, (4, 6))
+    def step():
+        cache, loss = [], 0.0
+        for i in range(5):
+            cache.append(embed(ids[:, i : i + 1]))
+            memory = torch.cat(cache, 1)
+            h, _ = attention(cache[-1], memory, memory)
+            loss = loss + F.cross_entropy(head(h[:, 0]), ids[:, i + 1])
+        return loss / 5
+""",
+)
+method(
+    "hooks that log, and a hook that returns",
+    """
+    model, seen = nn.Linear(4, 1), []
+    def log(grad):
+        size = grad.norm()
+        seen.append(size)
+    def smaller(grad):
+        bound = 1.0
+        return grad.clamp(-bound, bound)
+    model.weight.register_hook(log)
+    model.bias.register_hook(smaller)
+    def step():
+        return F.mse_loss(model(x), y)
+""",
+)
+method(
+    "a scaler with accumulation and clipping",
+    """
+    model, scaler = nn.Linear(4, 1), torch.amp.GradScaler("cpu")
+    optimizer = torch.optim.AdamW(model.parameters())
+    def step():
+        for _ in range(2):
+            optimizer.zero_grad()
+            for part in range(2):
+                loss = F.mse_loss(model(x[part::2]), y[part::2]) / 2
+                scaler.scale(loss).backward()
+            scaler.unscale_(optimizer)
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            scaler.step(optimizer)
+            scaler.update()
+        return F.mse_loss(model(x), y)
+""",
+)
+method(
+    "batch norm and random numbers of torch in a checkpoint",
+    """
+    from torch.utils.checkpoint import checkpoint
+    inner, head = nn.Sequential(nn.Linear(4, 4), nn.BatchNorm1d(4)), nn.Linear(4, 1)
+    def block(h):
+        return F.dropout(torch.roll(inner(h), int(torch.randint(4, (1,))), 1), 0.1).tanh()
+    def step():
+        loss = F.mse_loss(head(checkpoint(block, x, use_reentrant=False)), y)
+        loss.backward()
+        return F.mse_loss(head(checkpoint(block, x, use_reentrant=False)), y)
+""",
+)

@@ -10,6 +10,7 @@ import torch
 from ..graph.adjacency import distances
 from ..result import make
 from ..torch_api.reading import everywhere, is_plain
+from ..torch_api.saved_tensors import plain_value, signed
 from .context import CheckContext
 from .finding import Finding
 
@@ -27,7 +28,7 @@ _ATTENTIONS = (
 
 def alike_findings(context: CheckContext) -> Iterator[Finding]:
     """Find units that stay alike, results that are constant, and leaves far below others."""
-    found = [*_equal_rows(context), *_constant_ratio(context), *_one_key(context)]
+    found = [*_equal_rows(context), *_constant_ratio(context), *_one_entry(context)]
     yield from found or _far_below(context)
 
 
@@ -84,33 +85,34 @@ def _constant_ratio(context: CheckContext) -> Iterator[Finding]:
         yield make(Finding, "alike", "warning", [node], message, {"numbers": one.numel()})
 
 
-def _one_key(context: CheckContext) -> Iterator[Finding]:
-    """Attentions over one key, whose weight is always 1."""
-    keys = dict(_keys_of_attentions(context))
-    if not keys or any(count > 1 for count in keys.values()):
-        return  # the first step of several has one key
+def _one_entry(context: CheckContext) -> Iterator[Finding]:
+    """Softmaxes over one entry, as of an attention over one key."""
+    entries = dict(_entries_of_softmaxes(context))
+    if not entries or any(count > 1 for count in entries.values()):
+        return  # the first step of several has one entry
     if any(norm == 0 for _, norm in context.arrived.values()):
         return  # the finding about zeros says why
-    (node, *more) = keys
+    (node, *more) = entries
     message = (
-        f"The attention in {context.place(node)} is over one key"
-        f"{f', as in {len(more)} others' if more else ''}, so its weight is always 1 and no "
-        "gradient reaches queries and keys. Give it a sequence of several tokens, or leave the "
-        "attention out."
+        f"The softmax in {context.place(node)} is over one entry"
+        f"{f', as in {len(more)} others' if more else ''}, so its result is always 1 and no "
+        "gradient passes it. Give an attention a sequence of several tokens, or leave it out."
     )
-    yield make(Finding, "alike", "info", [node, *more], message, {"attentions": len(keys)})
+    yield make(Finding, "alike", "info", [node, *more], message, {"softmaxes": len(entries)})
 
 
-def _keys_of_attentions(context: CheckContext) -> Iterator[tuple[int, int]]:
-    """Yield each attention, and the number of its keys."""
+def _entries_of_softmaxes(context: CheckContext) -> Iterator[tuple[int, int]]:
+    """Yield each attention and softmax over the last dimension, and the number of entries."""
     for node, op in context.nodes_of((*_SOFTMAX, *_ATTENTIONS)):
-        shape: tuple[int, ...] = context.captured.graph.nodes[node]["shape"] or ()
+        shape: tuple[int, ...] = tuple(context.captured.graph.nodes[node]["shape"] or ())
         if op in _ATTENTIONS:
             key = context.saved(node).get("key")
             if isinstance(key, torch.Tensor) and key.dim() > 1:
                 yield node, key.shape[-2]
         elif len(shape) > 2:
-            yield node, shape[-1]
+            dim = plain_value(context.captured.nodes[node], "dim")
+            if dim is not None and signed(dim) % len(shape) == len(shape) - 1:
+                yield node, shape[-1]
 
 
 def _far_below(context: CheckContext) -> Iterator[Finding]:

@@ -84,16 +84,18 @@ def _is_score(context: CheckContext, node: int) -> bool:
 def _swapping_reshapes(context: CheckContext) -> Iterator[Finding]:
     """A reshape to the sizes that a transpose would give, or to heads before positions."""
     graph, found = context.captured.graph, set()
-    for node, _ in context.nodes_of(_RESHAPES):
-        before = [tuple(graph.nodes[each]["shape"] or ()) for each in graph.succ[node]]
-        after = tuple(graph.nodes[node]["shape"] or ())
-        if len(before) != 1:
-            continue
-        what, place = _swapped(before[0], after), context.line(node) or node
-        if what and place not in found:
+    sizes = {
+        node: (tuple(graph.nodes[child]["shape"] or ()), tuple(graph.nodes[node]["shape"] or ()))
+        for node, _ in context.nodes_of(_RESHAPES)
+        for child in graph.succ[node]
+    }
+    undone = {(after, before) for before, after in sizes.values()}
+    for node, (before, after) in sizes.items():
+        what, place = _swapped(before, after), context.line(node) or node
+        if what and place not in found and (before, after) not in undone:
             found.add(place)
             message = (
-                f"{context.place(node)} reshapes {before[0]} to {after}, which keeps the order "
+                f"{context.place(node)} reshapes {before} to {after}, which keeps the order "
                 f"of the numbers and so mixes dimensions. {what}"
             )
             yield make(Finding, "mixed-rows", "info", [node], message)
@@ -101,17 +103,18 @@ def _swapping_reshapes(context: CheckContext) -> Iterator[Finding]:
 
 def _swapped(before: tuple[int, ...], after: tuple[int, ...]) -> str:
     """Return the call to write where a reshape mixes dimensions; empty for another reshape."""
-    if len(before) == len(after) > 2 and before[0] == after[0]:
-        if before[1:] == after[1:] or sorted(before[1:]) != sorted(after[1:]):
-            return ""
-        real = [each for each in before[1:] if each != 1]
-        if len(set(real)) < 2 or real == [each for each in after[1:] if each != 1]:
-            return ""
-        return "To swap dimensions, use transpose() or permute()."
+    if len(before) == len(after) == 3 and after == (before[0], before[2], before[1]):
+        small, large = sorted(before[1:])
+        # One that divides the other may be heads that are split off a batch.
+        return "" if not small or not large % small else "To swap dimensions, use transpose()."
     if len(before) == 3 and len(after) == 4 and before[0] == after[0]:
         _, rows, width = before
         _, heads, again, size = after
         is_split = again == rows > 1 and heads * size == width and size > 1
-        if is_split and heads > 1 and heads != rows and size != width:
+        if is_split and heads > 1 and heads != rows:
             return f"To split {heads} heads, use view(..., {heads}, {size}).transpose(1, 2)."
+    if len(before) == 4 and len(after) == 2 and after[1] == before[1] > 1 < before[0]:
+        _, channels, height, width = before
+        if height * width > 1 and channels not in (width, height * width):
+            return "To keep the channels together, use movedim(1, -1) before the reshape."
     return ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import torch
 
@@ -43,31 +43,53 @@ def _found(nodes: list[int], message: str, **numbers: float) -> Iterator[Finding
 
 def _mean_of_masked(context: CheckContext) -> Iterator[Finding]:
     """A mask of zeros and ones, and then a mean that divides by all entries."""
-    graph = context.captured.graph
-    for node, _ in context.nodes_of(("MulBackward0",)):
-        free = {each["argument"] for each in graph.nodes[node]["no_grad_inputs"]}
-        saved = context.saved(node)
-        masks = [saved[each] for each in free if isinstance(saved.get(each), torch.Tensor)]
-        if len(masks) != 1 or not is_plain(masks[0]) or not 1 < masks[0].numel() <= _MOST_READ:
-            continue
-        (mask,) = masks
-        if tuple(mask.shape) != tuple(graph.nodes[node]["shape"] or ()):
-            continue
-        ones, zeros = int((mask == 1).sum()), int((mask == 0).sum())
-        if not ones or not zeros or ones + zeros != mask.numel():
-            continue
-        seen = context.captured.annotations.get(node)
-        origins = [each.origin for each in (seen.constants if seen is not None else ())]
-        if any(each is not None and each.is_random for each in origins):
-            continue
-        user = _mean_after(context, node)
+    for node, keeps in _masks(context):
+        ones, zeros = int(keeps.sum()), int((~keeps).sum())
+        user = _mean_after(context, node) if ones and zeros else None
         if user is not None:
             message = (
-                f"{context.place(user)} divides by all {mask.numel()} entries, and the mask before "
-                f"it keeps {ones} of them. For the mean of these, use (loss * mask).sum() / "
+                f"{context.place(user)} divides by all {keeps.numel()} entries, and the mask "
+                f"before it keeps {ones} of them. For the mean of these, use (loss * mask).sum() / "
                 "mask.sum()."
             )
-            yield from _found([user, node], message, kept=ones, entries=mask.numel())
+            yield from _found([user, node], message, kept=ones, entries=keeps.numel())
+
+
+def _masks(context: CheckContext) -> Iterator[tuple[int, torch.Tensor]]:
+    """Yield each operation that makes some entries of its result 0, and which ones it keeps."""
+    graph = context.captured.graph
+    for node, op in context.nodes_of(("MulBackward0", "IndexPutBackward0")):
+        shape = tuple(graph.nodes[node]["shape"] or ())
+        free = {each["argument"] for each in graph.nodes[node]["no_grad_inputs"]}
+        saved = context.saved(node)
+        seen = context.captured.annotations.get(node)
+        constants = seen.constants if seen is not None else ()
+        if op == "MulBackward0":
+            found = [saved[each] for each in free if isinstance(saved.get(each), torch.Tensor)]
+            if any(each.origin is not None and each.origin.is_random for each in constants):
+                continue  # as of dropout
+        elif all(each.values == 0 for each in constants if isinstance(each.values, (int, float))):
+            found = [each for each in _flat(saved.values()) if each.dtype is torch.bool]
+            found = found if any(isinstance(e.values, (int, float)) for e in constants) else []
+        else:
+            continue
+        if len(found) != 1 or not is_plain(found[0]) or tuple(found[0].shape) != shape:
+            continue
+        (mask,) = found
+        if 1 < mask.numel() <= _MOST_READ and (op != "MulBackward0" or _is_mask(mask)):
+            yield node, mask == 1 if op == "MulBackward0" else ~mask
+
+
+def _is_mask(tensor: torch.Tensor) -> bool:
+    return bool(((tensor == 0) | (tensor == 1)).all())
+
+
+def _flat(values: Iterable[object]) -> Iterator[torch.Tensor]:
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from (each for each in value if isinstance(each, torch.Tensor))
 
 
 def _mean_after(context: CheckContext, node: int) -> int | None:

@@ -26,6 +26,13 @@ _WAITS = (
     "other's turn, as of an actor beside its critic."
 )
 
+_BATCH_NORMS = (
+    torch.nn.BatchNorm1d,
+    torch.nn.BatchNorm2d,
+    torch.nn.BatchNorm3d,
+    torch.nn.SyncBatchNorm,
+)
+
 
 def parameter_findings(context: CheckContext) -> Iterator[Finding]:
     """Find parameters without a gradient, frozen ones, and copies that should be tied."""
@@ -137,6 +144,7 @@ def _frozen(context: CheckContext) -> Iterator[Finding]:
     more = f" An optimizer holds {list_some(held)}." if held else ""
     for same in tied[:1]:
         more += f" {' and '.join(same[:3])} are one tensor, so one flag freezes both."
+    more += _moving_statistics(context, {key for key, _ in frozen})
     one = len(names) == 1
     message = (
         f"{list_some(names)} {'is' if one else 'are'} frozen: requires_grad is False, so "
@@ -145,6 +153,25 @@ def _frozen(context: CheckContext) -> Iterator[Finding]:
     )
     severity: Severity = "warning" if held else "info"
     yield make(Finding, "frozen", severity, [], message, {"parameters": len(names)})
+
+
+def _moving_statistics(context: CheckContext, frozen: set[int]) -> str:
+    """Name the frozen batch norms whose statistics every forward pass changes."""
+    moving = [
+        ".".join(filter(None, (variable, path)))
+        for reference, variable, path in context.called.places.values()
+        if isinstance(module := reference(), _BATCH_NORMS)
+        and module.training
+        and module.running_mean is not None
+        and module.weight is not None
+        and frozen.issuperset(map(id, module.parameters()))
+    ]
+    if not moving:
+        return ""
+    return (
+        f" {list_some(moving)} {'is' if len(moving) == 1 else 'are'} in training mode, so running "
+        "statistics still change: call eval() there."
+    )
 
 
 def _plain_flags(context: CheckContext) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import torch
 from torch import nn
 
-from ..english import list_some, plural
+from ..english import has_word, list_some, plural
 from ..result import make
 from ..schema.findings import Severity
 from ..torch_api.modules import parameters_of, submodules
@@ -30,12 +30,6 @@ def shared_findings(context: CheckContext) -> Iterator[Finding]:
     yield from _kept_values(context)
     yield from _overlapping(context)
     yield from _held_twice(context)
-
-
-def is_other(name: str) -> bool:
-    """Whether a name says that it is not the model that learns: "ema_model", "target_net"."""
-    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
-    return any(map(_OTHER.fullmatch, re.findall(r"[a-z]+", split)))
 
 
 def _same_modules(context: CheckContext) -> Iterator[Finding]:
@@ -70,11 +64,11 @@ def _pairs(context: CheckContext) -> Iterator[tuple[str, str, nn.Module]]:
             by_parameters[key] += [(name, module) for name in names]
         for name, child in submodules(module).items():
             inner = () if child is None else tuple(map(id, parameters_of(child)))
-            if child is not None and inner and is_other(name):
+            if child is not None and inner and has_word(name, _OTHER):
                 by_parameters[inner].append((f"{path}.{name}".lstrip("."), child))
     for named in by_parameters.values():
         names = list(dict.fromkeys(name for name, _ in named))
-        others = [name for name in names if is_other(name.rpartition(".")[2])]
+        others = [name for name in names if has_word(name.rpartition(".")[2], _OTHER)]
         own = [
             name
             for name in names
@@ -113,7 +107,7 @@ def _kept_values(context: CheckContext) -> Iterator[Finding]:
             continue
         for each in names:
             variable = re.split(r"[\[.]", each)[0]
-            is_kept = is_other(variable) or is_other(each.split("[")[0])
+            is_kept = has_word(variable, _OTHER) or has_word(each.split("[")[0], _OTHER)
             if each not in own and is_kept and (tensor is source or overlap(tensor, source)):
                 kept[each.split("[")[0]].append(context.called.known[id(source)][0])
     for variable, names in kept.items():

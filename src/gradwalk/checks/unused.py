@@ -8,6 +8,7 @@ from types import CodeType, FunctionType
 
 import torch
 
+from ..english import has_word
 from ..graph.adjacency import walk
 from ..graph.lost_variables import lost_variable
 from ..result import make
@@ -39,18 +40,13 @@ def unused_findings(context: CheckContext) -> Iterator[Finding]:
     yield from _hooks_without_result(context)
 
 
-def _has_word(name: str, words: re.Pattern[str]) -> bool:
-    split = re.sub(r"([a-z])([A-Z])", r"\1 \2", name).lower()
-    return any(map(words.fullmatch, re.findall(r"[a-z]+\d?", split)))
-
-
 def _terms(context: CheckContext) -> Iterator[Finding]:
     """A variable that is called a loss, requires grad, and is not a part of this one."""
     inside = set(context.captured.nodes)
     for edge, name, tensor in _computed(context):
         if edge[0] in inside or tensor.numel() != 1:
             continue
-        if not _has_word(name.rpartition(".")[2], _TERMS):
+        if not has_word(name.rpartition(".")[2], _TERMS):
             continue
         seen = []
         for node in walk([edge[0]], lambda each: (to for to, _ in each.next_functions if to)):
@@ -90,6 +86,7 @@ def _not_learned(context: CheckContext) -> Iterator[Finding]:
         for each in seen.constants
         if each.tensor is not None and (tensor := each.tensor()) is not None
     }
+    taken |= _tables(context)
     ran = {id(module) for module in modules_ran()}
     for reference, _, path in context.called.places.values():
         module = reference()
@@ -100,15 +97,11 @@ def _not_learned(context: CheckContext) -> Iterator[Finding]:
             if not isinstance(value, torch.Tensor):
                 continue
             has_run = name not in buffers and id(module) in ran
-            if id(value) not in taken and not has_run:
-                continue
-            if (
-                value.requires_grad
-                or not value.is_floating_point()
-                or not _has_word(name, _LEARNED)
-            ):
-                continue
             node = taken.get(id(value))
+            if node is None and not has_run:
+                continue
+            if value.requires_grad or not value.is_floating_point() or not has_word(name, _LEARNED):
+                continue
             what = "a buffer" if name in buffers else "a plain tensor"
             whole = f"{path}.{name}".lstrip(".")
             by = "" if node is None else f" for {context.place(node)}"
@@ -118,6 +111,18 @@ def _not_learned(context: CheckContext) -> Iterator[Finding]:
             )
             nodes = [] if node is None else [node]
             yield make(Finding, "unused-result", "info", nodes, message)
+
+
+def _tables(context: CheckContext) -> dict[int, int]:
+    """``id`` of each table whose rows a node takes as constants -> the node."""
+    found: dict[int, int] = {}
+    for node, seen in context.captured.annotations.items():
+        for each in seen.constants:
+            for source in each.origin.unrecorded if each.origin is not None else ():
+                tensor = source.tensor()
+                if tensor is not None and tensor.dim() > 1 and each.shape[-1:] == tensor.shape[-1:]:
+                    found[id(tensor)] = node
+    return found
 
 
 def _real_parts(context: CheckContext) -> Iterator[Finding]:

@@ -23,6 +23,7 @@ from .reason import Reason
 from .zero_derivatives import Block, Blocks, factors_of, zero_slopes
 
 _MOST_BLOCKS = 2
+_CONVERSION = "ToCopyBackward0"
 _ZERO_AT = {
     "passed": "at {}",
     "hook": "before {}, as by a hook",
@@ -43,7 +44,16 @@ def reason_of(tensor: torch.Tensor, name: str | None, graph: LossGraph | None) -
         return asked.reason("no loss" if has_grad else "intermediate")
     if asked.node is None:
         return reason_outside(asked)
-    return _none(asked, asked.node) if has_grad else asked.reason("intermediate")
+    return _none(asked, asked.node) if has_grad else _intermediate(asked, asked.node)
+
+
+def _intermediate(asked: Asked, node: int) -> Reason:
+    """Explain a tensor that is not a leaf; a conversion often makes one by mistake."""
+    nodes = asked.captured.graph.nodes
+    leaves = [each for each in asked.captured.graph.succ[node] if nodes[each]["kind"] == "leaf"]
+    if nodes[node]["op"] != _CONVERSION or not leaves:
+        return asked.reason("intermediate")
+    return asked.reason("converted", leaf=nodes[leaves[0]]["name"] or "a leaf without a name")
 
 
 def _set(asked: Asked, grad: torch.Tensor) -> Reason:

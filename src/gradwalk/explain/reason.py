@@ -136,6 +136,9 @@ _CAUSES: dict[str, dict[str, str]] = {
     "intermediate": {
         "intermediate": "{W} is not a leaf, so torch does not keep its gradient. Call "
         "{retain_grad} before backward() to keep it in .grad.",
+        "converted": "{W} is not a leaf: a conversion of dtype or device, such as to(), made it "
+        "from {leaf}, which gets the gradient. If {it} is to be learned, convert the numbers "
+        "first and call requires_grad_() last; else call {retain_grad} before backward().",
     },
     "waiting": {
         "no loss": "{Grad} is None: no backward pass has added to it since it was last cleared. "

@@ -6,9 +6,13 @@ Columns of similar values compress well. A first column of consecutive integers 
 first number. Other columns of integers are written as ``{"+": [...]}`` where that is shorter: the
 first number, then the difference of each to the one before it. New fields need no change here.
 
-A dict or list that is at several places may be written once. The outermost dict then has a list of
-such values under the empty name. ``{"": 3}`` stands for the fourth of them, and ``{"": [3, 5]}``
-for a list of two. Each refers only to values before it in that list.
+A dict or list that is at several places may be written once, and so may equal lists of floats. The
+outermost dict then has a list of such values under the empty name. ``{"": 3}`` stands for the
+fourth of them, and ``{"": [3, 5]}`` for a list of two. Each refers only to values before it in that
+list.
+
+A longer list of numbers of float32 is one text, ``{"": "0.1 -2"}``: nine digits tell these apart,
+where a float64 of the same value has seventeen.
 ``js/wire/columns.ts`` reads the same format.
 """
 
@@ -17,7 +21,8 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Set
+from array import array
+from collections.abc import Mapping
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -37,10 +42,10 @@ class TooLargeError(ValueError):
 def encode(value: Any, shared: str | None = None) -> bytes:
     """Encode plain JSON values; numbers are finite, and no name is empty.
 
-    ``shared``: the field of ``value`` in which objects that are at several places are written once.
+    ``shared``: the field of ``value`` in which what is at several places is written once.
     """
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
-    columns = _Columns(_repeated_in(value[shared]) if shared is not None else frozenset())
+    columns = _Columns(_repeated_in(value[shared]) if shared is not None else {})
     nested = columns.of(value) if type(value) in _NESTED else value
     if columns.shared:
         nested = {"": columns.shared, **nested}
@@ -93,7 +98,8 @@ def whole_length(data: bytes | memoryview) -> int:
 class _Columns:
     """Turns records into columns."""
 
-    def __init__(self, repeated: Set[int] = frozenset()) -> None:
+    def __init__(self, repeated: Mapping[int, int]) -> None:
+        """``repeated``: the id of each value that is written once, and of its equals -> its id."""
         self.shared: list[Any] = []  # the values that are written once, in columns
         self._repeated = repeated
         self._places: dict[int, int] = {}
@@ -106,11 +112,12 @@ class _Columns:
 
     def _place(self, value: Any) -> int:
         """Return the place of a repeated value in ``shared``, after those within it."""
-        if id(value) not in self._places:
+        key = self._repeated[id(value)]
+        if key not in self._places:
             written = self._written(value)
-            self._places[id(value)] = len(self.shared)
+            self._places[key] = len(self.shared)
             self.shared.append(written)
-        return self._places[id(value)]
+        return self._places[key]
 
     def _written(self, value: Any) -> Any:
         if type(value) is dict:
@@ -119,9 +126,11 @@ class _Columns:
                 for name, inner in value.items()
             }
         kinds = {*map(type, value)}
+        if kinds == {float} and len(value) > _SHORT and array("f", value).tolist() == value:
+            return {"": " ".join(map("%.9g".__mod__, value))}
         if not kinds & _NESTED:
             return value
-        again = self._repeated & {*map(id, value)}
+        again = self._repeated.keys() & {*map(id, value)}
         if again and all(id(each) in again for each in value):
             return {"": [*map(self._place, value)]}
         if (
@@ -152,23 +161,29 @@ class _Columns:
         return min(column, changes, key=lambda each: len(_dumps(each)))
 
 
-def _repeated_in(value: Any) -> set[int]:
+def _repeated_in(value: Any) -> dict[int, int]:
     """Return the ids of the dicts and lists that are at several places in a value.
 
-    Short lists of plain values are left out: a reference is as long.
+    Each has its own id, equal lists of floats the one of the first of them. Short lists of plain
+    values are left out: a reference is as long.
     """
     seen: set[int] = set()
-    found: set[int] = set()
+    found: dict[int, int] = {}
+    floats: dict[bytes, int] = {}
     waiting = [value]
     while waiting:
         each = waiting.pop()
         if id(each) in seen:
-            found.add(id(each))
+            found.setdefault(id(each), id(each))
             continue
         inner = [*(each.values() if type(each) is dict else each)]
         nested = [one for one in inner if type(one) in _NESTED]
         if nested or len(inner) > _SHORT:
             seen.add(id(each))
+        if type(each) is list and len(inner) > _SHORT and {*map(type, inner)} == {float}:
+            first = floats.setdefault(array("d", inner).tobytes(), id(each))
+            if first != id(each):
+                found[id(each)] = found[first] = first
         waiting += nested
     return found
 
@@ -212,6 +227,8 @@ class _Rows:
             return self._shared_at(table)
         if isinstance(table, list):
             return [*map(self._shared_at, table)]
+        if isinstance(table, str):
+            return self._numbers(table)
         if not isinstance(table, dict) or not table:
             raise ValueError("a table has no columns")
         first, *others = map(self._column, table.values())
@@ -222,6 +239,14 @@ class _Rows:
             raise ValueError("the columns of a table are not lists of one length")
         self._spend(len(first) * _RECORD)
         return [dict(zip(table, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _numbers(self, text: str) -> list[float]:
+        """Return the numbers of float32 in a text."""
+        self._spend(text.count(" ") + 1)
+        numbers = array("f", map(float, text.split(" "))).tolist()
+        if not all(map(math.isfinite, numbers)):
+            raise ValueError("a number is not finite in float32")
+        return numbers
 
     def _column(self, value: Any) -> Any:
         if not isinstance(value, dict) or "+" not in value:
@@ -246,6 +271,8 @@ def _count(value: Any) -> int:
         count += 1
         if isinstance(each, (dict, list)):
             waiting += each.values() if isinstance(each, dict) else each
+            if isinstance(each, dict) and isinstance(each.get(""), str):
+                count += each[""].count(" ")
     return count
 
 

@@ -15,7 +15,7 @@ from .validate import check, check_version, fill_in
 from .values import CheckpointPlace, Count, DirectionChoice, NodeId
 
 FORMAT = "gradwalk"
-VERSION = 19
+VERSION = 20
 """The version of the file format. Raise it with every change of the fields.
 
 A file opens when its version is from OLDEST_VERSION to this one. Unknown fields are ignored. A

@@ -78,7 +78,7 @@ def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int
     found: dict[int, Annotation] = {}
     for i, record in records.items():
         facts = record.facts
-        found[i] = _annotation(facts, captured.nodes[i])
+        found[i] = _annotation(record, captured.nodes[i])
         if facts.constants:
             calls.setdefault(id(record), []).append(i)
         if facts.inplace and facts.end - facts.start > 1:
@@ -91,7 +91,8 @@ def annotations_in(captured: Capture, records: Mapping[int, Record]) -> dict[int
     return found
 
 
-def _annotation(facts: CallFacts, node: Node) -> Annotation:
+def _annotation(record: Record, node: Node) -> Annotation:
+    facts = record.facts
     one_node = facts.end - facts.start == 1
     following = node.next_functions if one_node and facts.constants else ()
     module, function = facts.module, facts.function
@@ -113,7 +114,7 @@ def _annotation(facts: CallFacts, node: Node) -> Annotation:
         derivatives=facts.derivatives,
         place=facts.place,
         gave_one=facts.output is not None,
-        logged=facts.logged,
+        logged=(record.log, record.place),
     )
 
 

@@ -132,6 +132,11 @@ class ModuleStack:
     def leave(self, module: nn.Module) -> None:
         """Record that a module's forward and all calls within it ended."""
         running = self._running
+        if running and running[-1][0] is module:
+            del running[-1]
+            if running:
+                self.current = running[-1][1]
+                return
         depth = len(running)
         while depth:  # it is the last one, unless others never left
             depth -= 1
@@ -187,9 +192,9 @@ class ModuleStack:
                 del self._unowned[key]
 
     def _below(self, parent: ModuleCall, module: nn.Module) -> ModuleCall:
+        kind = type(module).__name__
         if self._names is None and self._root is not None:
             self._names = names_of_submodules(self._root)
-        kind = type(module).__name__
         names = self._names.get(id(module)) if self._names is not None else None
         if names is not None and len(names) == 1:
             path = names[0]

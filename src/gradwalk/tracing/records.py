@@ -84,8 +84,6 @@ class CallFacts(NamedTuple):
     # For each operand, in the order of the call, whether it needed grad.
     needed_grad: tuple[bool, ...]
     derivatives: int  # how many derivatives the thread had computed before it
-    # The calls of its block, to run them again, and its place among them.
-    logged: tuple[CallLog, int]
     inplace: bool = False  # whether it changed one of its operands
     # The index that it assigned to, as Python writes it, if known.
     place: str | None = None
@@ -99,13 +97,25 @@ class CallFacts(NamedTuple):
 class Record:
     """One call that made autograd nodes."""
 
-    __slots__ = ("__weakref__", "_given", "facts", "marks", "parents", "thread", "threads")
+    __slots__ = (
+        "__weakref__",
+        "_given",
+        "facts",
+        "log",
+        "marks",
+        "parents",
+        "place",
+        "thread",
+        "threads",
+    )
 
     thread: ThreadRecords  # the records of the thread that made it
     threads: frozenset[ThreadRecords]  # every thread that made nodes below it
     facts: CallFacts
     parents: tuple[Record, ...]  # the records of its operands, which it keeps alive
     marks: int  # how many nodes were touched for it
+    log: CallLog  # the calls of its block, to run them again
+    place: int  # its place among them
     _given: tuple[weakref.ref[Any], ...]  # the tensors that keep it alive
 
     def made(self, tensor: torch.Tensor) -> None:
@@ -210,13 +220,11 @@ class ThreadRecords:
         """Return whether `watch` was on when this thread made a node."""
         return any(start <= number < end for start, end in self._watched)
 
-    def add(
-        self, facts: CallFacts, parents: tuple[Record, ...], only: torch.Tensor | None = None
-    ) -> Record:
-        """Make the record of a call, which its ``only`` output keeps alive; numbers only grow."""
+    def add(self, facts: CallFacts, parents: tuple[Record, ...], log: CallLog) -> Record:
+        """Make the record of a call; numbers only grow."""
         record = _EndingRecord() if self._draw() < _ENDING else Record()
         record.thread, record.facts, record.parents, record.marks = self, facts, parents, 0
-        record._given = () if only is None else (weak_id_dict.put(only, record),)
+        record.log, record.place, record._given = log, len(log.calls), ()
         threads = self.alone
         for parent in parents:
             if parent.threads is not threads and not parent.threads <= threads:

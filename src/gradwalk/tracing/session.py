@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,10 +17,17 @@ from ..plugins import Hook
 from ..torch_api.checkpoints import frame_here, saving_hooks
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
-from ..torch_api.reading import base_of, shape_of, shares_memory, storage_id, version_of
+from ..torch_api.reading import (
+    base_of,
+    read_version,
+    shape_of,
+    shares_memory,
+    storage_id,
+    version_of,
+)
 from . import records, steps, weak_id_dict
 from .both_runs import note_line
-from .call_log import CallLog
+from .call_log import READS, CallLog, LoggedCall, tensors_in_order, written
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
@@ -67,6 +73,7 @@ _NOTHING: Taken = (), (), (), ()
 
 _entries = weak_id_dict.entries
 _SHAPE = frozenset({int, bool})
+_SETTINGS = NEVER_OPERANDS | {float}
 _MOST_UNSEEN = 32  # sources of one tensor
 _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result equals the input
 
@@ -115,7 +122,7 @@ class Session:
         # By the id of the leaf, those with weak references, which no later watch should keep.
         self._taken_last: dict[int, LeafSnapshot] = {}
         self._budget = Budget(_MOST_IN_BACKWARD)
-        self._log = CallLog(self.modules.reference)
+        self._log = CallLog()
 
     @contextmanager
     def around_backward(self, arguments: tuple[Any, ...]) -> Iterator[None]:
@@ -125,11 +132,22 @@ class Session:
             for each in AROUND_BACKWARD if outputs and self._budget.nodes > 0 else ():
                 stack.enter_context(each(outputs, self._budget))
             yield
+        self._log = CallLog()  # a page shows no more than one step
+
+    def state_before(self, keywords: Mapping[str, Any] | None) -> torch.Tensor | None:
+        """Return the state of the random numbers for the log, before a call that may draw some."""
+        is_off = keywords and (keywords.get("training") is False or keywords.get("p") == 0)
+        return None if is_off or self._log.is_full else torch.get_rng_state()
 
     def record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Record a call that has returned."""
+        noted = self._logged(call, kind)
+        self._record_call(call, kind, result)
+        if noted is not None:
+            self._note_call(noted, call, kind, result)
+
+    def _record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         arguments, keywords = call.arguments, call.keywords
-        self._note_call(call, kind, result)
         if kind.differentiates and self._record_derivatives(call, result):
             return
         if kind.may_change or (keywords and may_change(keywords)):
@@ -156,7 +174,7 @@ class Session:
         if free:
             self._note_free(kind.name, operands(arguments, keywords), free)
 
-    def record_only(self, call: Call, kind: CallKind, result: Any, only: torch.Tensor) -> bool:
+    def record_only(self, call: Call, kind: CallKind, only: torch.Tensor) -> bool:
         """Record a call of a `CallKind.is_plain` that made nodes for its ``only`` plain tensor.
 
         Most calls are of this kind, so each step counts.
@@ -164,34 +182,114 @@ class Session:
         Returns:
             False for a call that changed its operand: then `record_call` has to record it.
         """
-        function, arguments, keywords, start, end, frame, _ = call
+        function, arguments, keywords, start, end, frame, random = call
         if (arguments and arguments[0] is only) or "out" in keywords or only.is_nested:
             return False
-        self._note_call(call, kind, result)
-        taken = self._taken_by(call, kind)
+        given: list[Any] = []
+        taken = self._taken_plainly(kind, arguments, keywords, given) or self._taken_by(
+            call, kind, given
+        )
         value = None if only.numel() > MOST_COPIED else copied_numbers(only)
+        line = line_at(frame)
         gave = False, None, (only.shape, only.dtype), value
-        self._add((start, end, function, line_at(frame)), taken, gave, only)
+        record = self._add((start, end, function, line), taken, gave)
+        token = weak_id_dict.put(only, record)
+        record._given = (token,)
+        log = self._log
+        if not log.is_full:
+            names = tuple(keywords) if keywords else ()
+            noted = function, given, names, (token,), False, False, True, line, random
+            log.note(noted, id(only), token)
         return True
 
-    def _note_call(self, call: Call, kind: CallKind, result: Any) -> None:
-        """Log a call, so that it can run again."""
-        if self._log.is_full:
-            self._log = CallLog(self.modules.reference)
+    def _taken_plainly(
+        self,
+        kind: CallKind,
+        arguments: tuple[Any, ...],
+        keywords: Mapping[str, Any],
+        given: list[Any],
+    ) -> Taken | None:
+        """Return what `_taken_by` does for tensors of recorded calls, parameters and numbers.
+
+        None if there is another operand. It does the same in less time.
+        """
+        parents, leaves, needed = list[Record](), list[LeafSnapshot](), list[bool]()
+        log, known = self._log, self._records.taken
+        constants: tuple[Constant, ...] = ()
+        number = literal(kind, arguments, keywords) if kind.takes_numbers else None
+        if self._records.last is not None or self._read_out.has_numbers:
+            return None
+        for value in (*arguments, *keywords.values()) if keywords else arguments:
+            cls = type(value)
+            if cls in _SETTINGS:
+                given.append(value)
+                if number is not None and value is number[1]:
+                    # A new object identifies a number of the program.
+                    read = Origin(None, ())
+                    constants = (Constant(number[0], (), cls.__name__, value, None, read),)
+                    needed.append(False)
+                    number = None
+                continue
+            found = _entries.get(id(value))
+            if found is not None and type(found[1]) in RECORDS:
+                parents.append(found[1])
+                given.append(found[0])
+                if found[1].log is not log:
+                    log.follow(found[1].log)
+            elif cls is torch.nn.Parameter and value.requires_grad:
+                last = known.get(id(value))
+                if last is None or not _is_same_large(last, value):
+                    last = self._taken(value)
+                leaves.append(last)
+                given.append(last)
+            elif cls is tuple and _SHAPE.issuperset(map(type, value)):
+                given.append(value)
+                continue
+            else:
+                return None
+            needed.append(True)
+        return tuple(parents), tuple(leaves), constants, tuple(needed)
+
+    def _logged(self, call: Call, kind: CallKind) -> LoggedCall | None:
+        """Return a call for the log, before it is recorded; None if no page runs it again."""
         function, arguments, keywords, _, __, frame, random = call
-        may = kind.may_change or (keywords and may_change(keywords))
-        changed = changed_by(kind, arguments, keywords) if may else ()
-        self._log.note(
-            function,
-            kind.name,
-            arguments,
-            keywords,
-            result,
-            changed,
-            functools.partial(line_at, frame),
-            random,
-            log_of,
-        )
+        if self._log.is_full or kind.runs_backward:
+            return None
+        given = [written(each, self._instead) for each in (*arguments, *keywords.values())]
+        if not tensors_of([arguments, tuple(keywords.values())]):
+            return None  # what it gave comes from outside
+        reads, grad_mode = kind.name in READS, torch.is_grad_enabled()
+        names, line = tuple(keywords), line_at(frame)
+        return LoggedCall(function, given, names, (), False, reads, grad_mode, line, random)
+
+    def _note_call(self, noted: LoggedCall, call: Call, kind: CallKind, result: Any) -> None:
+        """Log a call that gave or changed tensors, or read values."""
+        changed = tensors_of(changed_by(kind, call.arguments, call.keywords))
+        outputs = list(tensors_in_order(result)) or changed
+        if any(each.is_leaf and each.requires_grad for each in (*outputs, *changed)):
+            return  # each use of a leaf takes a snapshot of it
+        base = base_of(changed[0]) if changed else None
+        if base is not None:
+            outputs.append(base)
+        self._log.note_outputs(noted._replace(has_base=base is not None), outputs)
+
+    def _instead(self, tensor: torch.Tensor) -> Any:
+        """Return what stands for a tensor in a logged call."""
+        if tensor.requires_grad and tensor.is_leaf:
+            return self._taken(tensor)
+        found = _entries.get(id(tensor))
+        reference: Any = None if found is None else found[0]
+        noted: Any = None if found is None else found[1]
+        log, is_recorded = self._log, type(noted) in RECORDS
+        if is_recorded and noted.log is log:
+            return reference
+        token = log.token_of(tensor)
+        if token is not None:
+            return token
+        if not is_recorded:
+            return log.outside(tensor, self.modules.reference)
+        log.follow(noted.log)
+        return log.outside(tensor, self.modules.reference, reference)
 
     def _record_made(
         self, call: Call, kind: CallKind, made: Sequence[torch.Tensor], only: torch.Tensor | None
@@ -253,18 +351,26 @@ class Session:
                 if self._records.may_mark(record, number) and tensor.grad_fn is not None:
                     records.mark(tensor.grad_fn, record)
 
-    def _taken_by(self, call: Call, kind: CallKind | None = None) -> Taken:
-        """Return the facts about the operands of a call; numbers count if its kind is given."""
+    def _taken_by(
+        self, call: Call, kind: CallKind | None = None, given: list[Any] | None = None
+    ) -> Taken:
+        """Return the facts about the operands of a call; numbers count if its kind is given.
+
+        ``given`` gets what stands for the operands in the log.
+        """
         _, arguments, keywords, *_ = call
-        written = literal(kind, arguments, keywords) if kind and kind.takes_numbers else None
-        place = None if written is None else written[0]
+        number = literal(kind, arguments, keywords) if kind and kind.takes_numbers else None
+        place = None if number is None else number[0]
         flat: Iterable[Operand]
         flat = [*enumerate(arguments), *keywords.items()] if keywords else enumerate(arguments)
+        if given is not None:
+            values = (*arguments, *keywords.values())
+            given[:] = [written(each, self._instead) for each in values]
         taken = self._facts_of(flat, place)
         if taken is None:
             inputs = operands(arguments, keywords)
-            if written and type(written[1]) is int:  # other calls ignore integers
-                inputs.insert(0 if place == 0 else len(inputs), written)
+            if number and type(number[1]) is int:  # other calls ignore integers
+                inputs.insert(0 if place == 0 else len(inputs), number)
             taken = self._facts_of(inputs, place)
         return taken or _NOTHING
 
@@ -304,22 +410,14 @@ class Session:
                 return None
         return tuple(parents), tuple(leaves), tuple(constants), tuple(needed)
 
-    def _add(
-        self,
-        made: tuple[Any, ...],
-        taken: Taken,
-        gave: tuple[Any, ...],
-        only: torch.Tensor | None = None,
-    ) -> Record:
-        """Make the record of a call, which its ``only`` output keeps alive."""
+    def _add(self, made: tuple[Any, ...], taken: Taken, gave: tuple[Any, ...]) -> Record:
+        """Make the record of a call."""
         parents, leaves, constants, needed = taken
         records, frame = self._records, None if saving_hooks(True) is None else frame_here()
         if frame is not None:
             note_line(frame, made[3])
-        logged = self._log, len(self._log.calls) - 1
-        self._log.lines[logged[1]] = made[3]  # the line of the call
-        where = self.modules.current, frame, leaves, constants, needed, records.derivatives, logged
-        return records.add(_new(CallFacts, (*made, *where, *gave)), parents, only)
+        where = self.modules.current, frame, leaves, constants, needed, records.derivatives
+        return records.add(_new(CallFacts, (*made, *where, *gave)), parents, self._log)
 
     def _origin(
         self, name: str, how: str | None, inputs: list[Operand], output: Any, whole: bool
@@ -513,10 +611,10 @@ class Session:
         )
 
 
-def log_of(tensor: torch.Tensor) -> CallLog | None:
-    """Return the log with the call that made a tensor; None if it was not watched."""
-    noted = weak_id_dict.get(tensor)
-    return noted.facts.logged[0] if isinstance(noted, Record) else None
+def _is_same_large(last: LeafSnapshot, leaf: torch.Tensor) -> bool:
+    """Return whether a snapshot without numbers is of an unchanged leaf."""
+    reference, version, numbers = last
+    return numbers is None and version == read_version(leaf) and reference() is leaf
 
 
 def _gives_input_back(call: Call) -> bool:

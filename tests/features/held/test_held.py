@@ -285,6 +285,18 @@ def test_a_widget_and_a_recording_are_named_beside_a_variable():
     assert [each.split(" ")[0] for each in held(loss).holders] == ["loss"]
 
 
+def test_the_recording_of_a_watched_pass_is_not_a_holder():
+    """It lives as long as its loss does, so nobody can let go of it."""
+    log = []
+    with watch():
+        for _ in range(2):
+            log.append(one())
+            log[-1].backward()
+    found = held(log[0])
+    assert [each.split(" ")[0] for each in found.holders] == ["log[0]"]
+    assert "recording" not in found.advice
+
+
 @pytest.mark.full
 def test_a_graph_is_found_among_a_million_objects():
     said = fresh(

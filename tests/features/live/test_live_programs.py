@@ -2,7 +2,8 @@
 
 Each call gives what torch gives for the same inputs: each number within 4 units of its last place.
 In sums, which torch adds in another order, it may be 16 units of the largest number. In a whole
-program these differences grow on their way, and `close` holds the bound.
+program these differences grow on their way, as torch's own rounding does: at 200 settings a page is
+not farther from torch than 2e-5, or a few times torch's own distance from double precision.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import pytest
 import torch
 from live_engine import computed, is_right, tensor_of
 from live_programs import PROGRAMS
+from live_settings import many_settings, shown
 
-from gradwalk import GraphWidget, watch
 from gradwalk.features.live.program import program_model
 from gradwalk.features.live.replay import watched_forward
 from gradwalk.features.live.tape import Tape
@@ -24,15 +25,7 @@ pytestmark = pytest.mark.one_python
 
 SETTINGS = 12
 MANY = 200
-
-
-def shown(name: str, leaves: list[torch.Tensor]) -> Any:
-    """Run a program under watch and its backward; return the widget and the source."""
-    with watch():
-        loss = PROGRAMS[name][0](*leaves)
-    widget = GraphWidget(loss)
-    widget.backward()
-    return widget, widget._open()
+TIMES_TORCH = 4
 
 
 def close(found: torch.Tensor, expected: torch.Tensor) -> bool:
@@ -55,35 +48,16 @@ def test_a_page_computes_what_torch_computes_at_many_settings(name, dtype):
     default = torch.get_default_dtype()
     torch.set_default_dtype(dtype)
     try:
-        job, expected = many_settings(name)
+        job, expected = many_settings(name, MANY)
         (found,) = computed([job])
         for given, tensors in zip(found, expected, strict=True):
-            for numbers, tensor in zip(given["views"], tensors, strict=True):
-                assert close(tensor_of(numbers, tensor), tensor)
+            for numbers, (tensor, exact) in zip(given["views"], tensors, strict=True):
+                found_here = tensor_of(numbers, tensor)
+                own = (tensor - exact).abs().max()
+                off = (found_here - tensor).abs().max()
+                assert close(found_here, tensor) or off <= TIMES_TORCH * own
     finally:
         torch.set_default_dtype(default)
-
-
-def many_settings(name: str, count: int = MANY) -> tuple[dict[str, Any], list[list[torch.Tensor]]]:
-    """Return a job for the page, and what torch gives: the loss and the gradients of leaves."""
-    torch.manual_seed(4)
-    leaves = [each.requires_grad_() for each in PROGRAMS[name][1]()]
-    _, source = shown(name, leaves)
-    model = program_model(source, watched_forward(source.autograd))
-    by_node = dict(source.autograd.leaves())
-    inputs = [one for one in model["inputs"] if one["grad"] is not None]
-    order = [next(i for i, it in enumerate(leaves) if it is by_node[one["node"]]) for one in inputs]
-    (root,) = (one["view"] for one in model["values"] if one["node"] == 0)
-    settings, expected = [], []
-    for _ in range(count):
-        new = [each.requires_grad_() for each in PROGRAMS[name][1]()]
-        loss = PROGRAMS[name][0](*new)
-        chosen = [new[i] for i in order]
-        expected.append([loss.detach(), *torch.autograd.grad(loss, chosen)])
-        pairs = zip(inputs, chosen, strict=True)
-        settings.append([[one["view"], it.detach().flatten().tolist()] for one, it in pairs])
-    views = [root, *(one["grad"] for one in inputs)]
-    return {"model": model, "settings": settings, "views": views}, expected
 
 
 def check_program(name: str, dtype: torch.dtype, count: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -197,6 +198,7 @@ class _Chain:
         return Holder(self.words, note, self.kind, self.place, self._of)
 
 
+_FINALIZERS = getattr(weakref.finalize, "_registry", None)
 _WORDS = {"key": "a key", "element": "an element", "defaults": "the defaults"}
 
 
@@ -211,6 +213,8 @@ def _described(
     for key, step in path:
         each = found[key]
         if type(each).__module__.startswith("gradwalk."):
+            if any(found[above] is _FINALIZERS for above, _ in path):
+                return None  # a pass that `watch` recorded, which is freed with its output
             if note == OPEN_WIDGET or note.startswith(LIBRARY):
                 return Holder(f"an open {type(each).__name__}", "", "gradwalk", own=key)
             return Holder(chain.words, type(each).__name__, "gradwalk", own=key)
