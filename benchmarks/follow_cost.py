@@ -2,11 +2,10 @@
 
     python benchmarks/follow_cost.py [--full]
 
-Runs of each kind take turns in the same process. Times are CPU milliseconds of the training
-thread for one step: the mean of twenty steps, two of which compare the weights before and after,
-of each the least of the rounds. A tracker writes a histogram of every gradient at each step, where
-`follow` takes a norm. That of wandb is measured where it is installed. The last weights must be
-equal.
+Runs of each kind take turns in the same process. Times are CPU milliseconds of the training thread
+for one step: the mean of twenty steps, two of which compare the weights before and after, of each
+the least of the rounds. A tracker writes a histogram of every gradient at each step, where `follow`
+takes a norm. That of wandb is measured where it is installed. The last weights must be equal.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ import healthy_habits  # noqa: F401  its scripts stand in HEALTHY, too
 import healthy_methods  # noqa: F401
 import healthy_training  # noqa: F401
 import pytest
+import training_methods  # noqa: F401  its scripts stand in SCRIPTS, too
 from healthy_scripts import HEALTHY
 from training_scripts import SCRIPTS
 
