@@ -27,6 +27,7 @@ QUESTIONS = (
     ("From a graph to the browser", "wire_size.py"),
     ("Moving a large graph in Chromium", "frames.py"),
     ("Cost of a move of a slider", "drag.py"),
+    ("Cost of a drag on a live page", "live_drag.py"),
     ("Cost of recording a backward pass", "record_cost.py"),
     ("Cost of watching a forward pass", "watch_cost.py"),
     ("How well measured times agree with the profiler", "measured_times.py"),

@@ -146,6 +146,7 @@ class GraphView {
       controls.toolbar.element,
       shell.faults,
       element("div", "gw-key-strip", [
+        controls.view.answer,
         controls.view.key,
         controls.view.widthKey,
         playback.key,

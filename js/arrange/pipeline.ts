@@ -2,7 +2,13 @@ import type { Folding } from "../fold/folding";
 import { foldedPlan, type GroupedGraph } from "../fold/grouped_graph";
 import { type Direction, isHorizontal } from "../layout/direction";
 import { hasNestedBypasses } from "../place/bend";
-import { layoutsOf, MOST_CHOOSING, MOST_DRAFTING, MOST_PLACING } from "../place/layouts";
+import {
+  LEAST_SMALLEST,
+  layoutsOf,
+  MOST_CHOOSING,
+  MOST_DRAFTING,
+  MOST_PLACING,
+} from "../place/layouts";
 import { hasRails } from "../place/portals";
 import { drawn } from "../scene/curves";
 import { placeLinks } from "../scene/links";
@@ -44,6 +50,8 @@ interface SceneOptions {
   copies?: boolean;
   /** Whether cards of vectors have room for lists of gradients. */
   lists?: boolean;
+  /** Whether the gradients of small cards have room for three digits, not four. */
+  narrow?: boolean;
 }
 
 /** How much a board shows: the next level is taken where the one before is illegible. */
@@ -159,7 +167,10 @@ export function makeScene(
       plan.nodes.some(({ id }) => isShortVector(graph.nodes[id])),
       (cards) =>
         boundOf(sizedPlan(graph, plan, direction, measure, { ...options, cards }), tallRoom(room)),
-      (shown) => makeScene(graph, plan, direction, measure, { ...options, ...shown }),
+      (shown) => {
+        if (shown.narrow || shown.cards === "signs") layoutsOf(graph).atLeast(LEAST_SMALLEST);
+        return makeScene(graph, plan, direction, measure, { ...options, ...shown });
+      },
     );
   const withSizes = sizedPlan(graph, plan, direction, measure, options);
   const placed = place(withSizes, measure, room);
@@ -187,6 +198,7 @@ function sizedPlan(
     isBoard,
     copies: options.copies ?? false,
     lists: options.lists ?? false,
+    narrow: options.narrow ?? false,
   };
   return sized(planned, measure, options);
 }
@@ -195,15 +207,16 @@ function sizedPlan(
 const SAME_HEIGHT = 0.1;
 
 /**
- * The scene of a board at the first level that is legible. Leaves are drawn once per use if long lines run side by side
- * otherwise. Small cards of vectors are as wide as lists of gradients if that stays legible.
+ * The scene of a board at the first level that is legible. Leaves are drawn once per use if the picture is illegible or
+ * long lines run side by side otherwise. Small cards become narrower before they become signs. Cards of vectors are as
+ * wide as lists of gradients if that stays legible.
  */
 function bestLevel(
   card: CardSize,
   room: Room,
   hasVectors: boolean,
   bound: (level: Level) => number,
-  make: (shown: Pick<SceneOptions, "cards" | "copies" | "lists">) => Scene,
+  make: (shown: Pick<SceneOptions, "cards" | "copies" | "lists" | "narrow">) => Scene,
 ): Scene {
   const last = room.derivatives ? "near" : "signs";
   for (let at = LEVELS.indexOf(card); ; at++) {
@@ -212,13 +225,18 @@ function bestLevel(
     if (cards !== last && bound(cards) < LEGIBLE) continue;
     const isLegible = (scene: Scene) => fitView(scene, within).k >= LEGIBLE;
     const scene = make({ cards });
-    if (!isLegible(scene)) {
+    const isSeen = isLegible(scene);
+    if (cards !== "signs" && (!isSeen || hasRails(scene, room))) {
+      const copied = make({ cards, copies: true });
+      if (isLegible(copied) && !(isSeen && hasRails(copied, room))) return copied;
+    }
+    if (!isSeen && cards === "near") {
+      const narrow = make({ cards, copies: true, narrow: true });
+      if (isLegible(narrow)) return narrow;
+    }
+    if (!isSeen) {
       if (cards === last) return scene;
       continue;
-    }
-    if (cards !== "signs" && hasRails(scene, room)) {
-      const copied = make({ cards, copies: true });
-      if (isLegible(copied) && !hasRails(copied, room)) return copied;
     }
     if (cards !== "near" || !hasVectors) return scene;
     const wide = make({ cards, lists: true });

@@ -162,7 +162,7 @@ function resultsGradient(nodes: readonly number[], { gradients, ready }: Recordi
 }
 
 /** The parameters whose gradient a drawn node shows as a number. */
-function leavesOf(node: SceneNode, isParameter: (id: number) => boolean): readonly number[] {
+export function leavesOf(node: SceneNode, isParameter: (id: number) => boolean): readonly number[] {
   if (node.bar) return node.group?.leaves ?? [];
   return typeof node.shape.tile?.number === "number" ? membersOf(node).filter(isParameter) : [];
 }

@@ -1,10 +1,11 @@
 import type { Channel } from "../channel";
+import { answerOf } from "../colours/answer";
 import { alarmOf, type ColourLegend, type ColourSources } from "../colours/colouring";
 import { colouringOf, colourModes, firstMode, knownFor } from "../colours/modes";
 import { type GradientNorms, gradientNorms, passNorms } from "../colours/norms";
 import { tileGrads, uncoloured } from "../colours/tile_grads";
 import { widthsOf } from "../colours/widths";
-import { button, choice, element, optionsOf, say } from "../dom/element";
+import { button, choice, element, optionsOf, say, write } from "../dom/element";
 import { ICONS } from "../dom/icons";
 import { Remembered } from "../dom/remembered";
 import { deepest, depthOf, setPlumbing, setRepeats, toDepth } from "../fold/folding";
@@ -33,13 +34,16 @@ export class ViewBar {
   private readonly widths: HTMLButtonElement;
   /** The key of the lines' widths. */
   readonly widthKey = element("span", { class: "gw-width-key", hidden: true });
+  /** The state of a model's gradients, in a sentence. */
+  readonly answer = element("span", { class: "gw-answer", hidden: true });
   /** The button that asks for a diagnosis. */
   readonly diagnose: HTMLButtonElement;
   private readonly folding: ReturnType<typeof createFoldingControls>;
   private readonly choice: ReturnType<typeof createColourControls>;
-  private readonly sources: () => ColourSources;
+  private readonly sources: () => Sources;
   private readonly coloured = new Remembered();
   private readonly widened = new Remembered();
+  private readonly judged = new Remembered();
   private shown: ColourLegend | null = null;
   /** Replaced only when its content changes. */
   private alarms: Map<number, string> | null = null;
@@ -140,6 +144,7 @@ export class ViewBar {
     this.colour(canColour, first, known);
     this.widths.hidden = known.norms === null;
     this.widen(known.norms);
+    this.judge(known.gradients);
   }
 
   /** Show the number of findings; null before a diagnosis. */
@@ -201,6 +206,17 @@ export class ViewBar {
     widthKey.replaceChildren(...widthEntries(widths));
   }
 
+  /** Say the state of the gradients. */
+  private judge(gradients: Gradients | null): void {
+    const { answer, drawing, folds } = this;
+    const { drawnGraph } = folds;
+    const { scene } = drawing;
+    if (!this.judged.isNew(scene, drawnGraph, gradients)) return;
+    const words = scene && drawnGraph && gradients ? answerOf(drawnGraph, scene, gradients) : null;
+    answer.hidden = words === null;
+    write(answer, words ?? "");
+  }
+
   private colour(canColour: boolean, first: string, known: ColourSources): void {
     const { drawing, wanted } = this;
     const { scene } = drawing;
@@ -233,6 +249,11 @@ export class ViewBar {
   }
 }
 
+interface Sources extends ColourSources {
+  /** The recorded pass, else what `.grad` holds; null for neither. */
+  gradients: Gradients | null;
+}
+
 const DIAGNOSE = {
   class: "gw-button gw-text-button gw-diagnose",
   label: "Diagnose",
@@ -247,7 +268,7 @@ function colourSources(
   folds: FoldController,
   channel: Pick<Channel, "get">,
   measure: Measure,
-): () => ColourSources {
+): () => Sources {
   const normsOf = whileSame(gradientNorms);
   const tilesOf = whileSame((graph: GraphModel, scene: Scene, gradients: Gradients) => {
     const { drawnGraph, folding } = folds;
@@ -265,6 +286,7 @@ function colourSources(
       get: (trait) => channel.get(trait),
       graph,
       tree,
+      gradients,
       tiles: graph && scene && gradients ? tilesOf(graph, scene, gradients) : null,
       norms: graph && recording?.run ? normsOf(graph, recording.run) : null,
     };

@@ -415,7 +415,7 @@ function inCell(
   const { size, rows, grad, isNamed } = card;
   const texts = gradient ? fewOf(gradient) : ["None"];
   const ofCopies = rows.length === 1;
-  const ends = size === "full" ? 8 : 7 + (ofCopies ? measure("Σ ", "digits") : 0);
+  const ends = size === "full" ? 3 : 7 + (ofCopies ? measure("Σ ", "digits") : 0);
   const text =
     texts.find((one) => measure(one, "digits") <= grad.width - ends) ?? texts.at(-1) ?? "";
   const isLarge = size === "full" && !ofCopies && gradient !== null;

@@ -6,6 +6,8 @@ import type { GraphModel } from "../wire";
 /** The most layouts of one choice among pictures, and of one picture. */
 export const MOST_CHOOSING = 16;
 export const MOST_PLACING = 6;
+/** The least of a board where cards of the usual width are illegible. */
+export const LEAST_SMALLEST = 8;
 /** The same of one draft in a choice. */
 export const MOST_DRAFTING = 6;
 /** The most nodes and edges of all its layouts, and the longest time that they take, ms: then the best one so far is drawn. */
@@ -29,6 +31,11 @@ class Layouts {
     this.left = most;
     this.steps = MOST_STEPS;
     this.ms = MOST_MS;
+  }
+
+  /** Have at least so many left. */
+  atLeast(least: number): void {
+    this.left = Math.max(this.left, least);
   }
 
   /** Make something with at most so many of the rest. */

@@ -123,7 +123,7 @@ function chipOf(
   const covered = sign && direction === "left" ? sign.width / 2 - chip.lap : 0;
   const wanted = [
     rowWidth(names, measure) + 2 * chip.pad,
-    widest(lines, style, measure) + 2 * chip.pad,
+    valueWidth(words, lines, style, measure) + 2 * chip.pad,
     inputs.width,
   ];
   const half = Math.max(leaf ? chip.ofLeaf : chip.half, words.gradRoom ?? 0);
@@ -304,7 +304,7 @@ function constantChip(
     (words.rows && words.title.startsWith("["));
   const named: Style = size === "full" ? "card" : "title";
   const name = isValue ? 0 : measure(words.title, named) + (size === "full" ? 14 : 8);
-  const room = widest(lines, style, measure);
+  const room = isValue ? widest(lines, style, measure) : valueWidth(words, lines, style, measure);
   const width = even(Math.max(constant, least, name + room + 2 * pad));
   const height = constant + (lines.length - 1) * LINE;
   const left = -(name + room) / 2;
@@ -329,6 +329,25 @@ function shownLines(words: NodeWords, style: Style): [readonly string[], Style] 
 function widest(lines: readonly string[], style: Style, measure: Measure): number {
   return Math.max(...lines.map((line) => measure(line, style)));
 }
+
+/** The width of a value; where it follows the reader, of numbers as long as they get. */
+function valueWidth(
+  { moves = false, value }: NodeWords,
+  lines: readonly string[],
+  style: Style,
+  measure: Measure,
+): number {
+  const isKnown = moves && value !== null && value !== undefined;
+  const long = (number: string) => (number.length < LONG.length ? LONG : number);
+  return widest(
+    isKnown ? lines.map((line) => line.replace(/[\u2212\d.e]+/g, long)) : lines,
+    style,
+    measure,
+  );
+}
+
+/** A number with as many letters as most have. */
+const LONG = "\u22120.8888";
 
 /** The room for another number in place of the known one. */
 function holds({ value, rows }: NodeWords, room: number): Pick<Text, "room"> {

@@ -31,6 +31,8 @@ export interface NodeWords {
   inBackward?: boolean;
   /** The room for number inputs, which replace the written numbers. */
   numberInputs?: InputRoom | null;
+  /** Whether its numbers follow the reader, so that its card has room for other ones. */
+  moves?: boolean;
   /** The number of contributions to its gradient. */
   shares?: number;
   /** Whether it has a strip over ranks. */
@@ -57,6 +59,8 @@ declare module "../wire/generated" {
   interface NodeModel {
     /** Added by the page: the grid for which its box has room. */
     numberInputs?: InputRoom;
+    /** Added by the page: whether its numbers follow the reader. */
+    moves?: boolean;
   }
 }
 
@@ -117,6 +121,7 @@ export function wordsOf(
     sign: leaf ? null : node.sign && mark + signIn(node),
     isNumber: node.shape?.every((size) => size === 1) ?? false,
     numberInputs: node.numberInputs ?? null,
+    moves: node.moves ?? false,
     ...fittingValue(node, measure),
   };
 }
@@ -181,6 +186,7 @@ function quietWords(node: NodeModel, measure: Measure): NodeWords {
     flag: null,
     stubs: [],
     ...fittingValue(node, measure),
+    moves: node.moves ?? false,
     quiet: true,
   };
 }

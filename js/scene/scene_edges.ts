@@ -29,11 +29,8 @@ export function sceneEdges(
     horizontal ? shape.height / shape.outerHeight : shape.width / shape.outerWidth,
   );
   const routes = separateRoutes(placed, edges);
-  const shortBy = (e: number, start: number, end: number) =>
-    shortOf(shapes[edges[e].source], shapes[edges[e].target], end < start ? -1 : 1, horizontal);
-  routes.forEach((route, e) => {
-    if (!placed.apart[e]) lengthenRoute(route, shortBy(e, route[0][1], route[route.length - 1][1]));
-  });
+  const reach = (e: number, to: Point[]) => reachCards(to, shapes, edges[e], horizontal);
+  for (const [e, route] of routes.entries()) if (!placed.apart[e]) reach(e, route);
   const leave = leaveAt(
     routes,
     edges,
@@ -50,7 +47,12 @@ export function sceneEdges(
   const onSome = new Set(graph.ranks?.edges.map(({ edge }) => edge));
   const curveOf = (e: number) => {
     const line = placed.lines?.get(e);
-    if (line) return lengthened(line, shortBy(e, line[1], line[line.length - 1]));
+    if (line) {
+      const at = (i: number): Point => [line[2 * i], line[2 * i + 1]];
+      const points = Array.from({ length: line.length / 2 }, (_, i) => at(i));
+      reach(e, points);
+      return points.flat();
+    }
     const isMirrored = placed.isMirrored?.[e] === 1;
     const route = isMirrored ? upsideDown(routes[e]) : routes[e];
     const curve = placed.backward[e] ? smoothUp(route) : along(e, route);
@@ -101,30 +103,18 @@ function signAcross({ card }: NodeShape, horizontal: boolean): number | null {
   return horizontal ? card.sign.y : card.sign.x;
 }
 
-/** How far the ends of a line are from its cards, along the flow: down (1) or up (-1). */
-function shortOf(
-  source: NodeShape,
-  target: NodeShape,
-  way: 1 | -1,
+/** Move the ends of a line along the flow to its cards, each the way that the line goes there. */
+function reachCards(
+  points: Point[],
+  shapes: readonly NodeShape[],
+  { source, target }: { source: number; target: number },
   horizontal: boolean,
-): [number, number] {
-  return [
-    -way * besideCard(source, horizontal, way > 0),
-    way * besideCard(target, horizontal, way < 0),
-  ];
-}
-
-function lengthenRoute(route: Point[], [before, after]: [number, number]): void {
-  route[0][1] += before;
-  route[route.length - 1][1] += after;
-}
-
-/** A flat curve with both ends moved along the flow. */
-function lengthened(line: readonly number[], [before, after]: [number, number]): number[] {
-  const n = line.length;
-  return line.map((value, i) =>
-    i === 1 || i === 3 ? value + before : i === n - 1 || i === n - 3 ? value + after : value,
-  );
+): void {
+  const last = points.length - 1;
+  const way = Math.sign(points[1][1] - points[0][1]) || 0;
+  const arriving = Math.sign(points[last][1] - points[last - 1][1]) || 0;
+  points[0][1] -= way * besideCard(shapes[source], horizontal, way > 0);
+  points[last][1] += arriving * besideCard(shapes[target], horizontal, arriving < 0);
 }
 
 /** The free room of a card along the flow, for words beside it: a line ends at the card, or at its sign. */

@@ -40,7 +40,14 @@ export interface Planned {
   copies?: boolean;
   /** Whether small cards of vectors have room for lists of gradients. */
   lists?: boolean;
+  /** Whether the gradients of small cards have room for three digits, not four. */
+  narrow?: boolean;
 }
+
+/** The width of a small card's gradient with four digits, "−0.01234", px. */
+const FOUR_DIGITS = 62;
+/** The room for the mark of a sum before them, px. */
+const SUM_MARK = 14;
 
 /** The most numbers of a gradient for whose list a card is made wider. */
 const MOST_LISTED = 3;
@@ -119,7 +126,7 @@ export function sharesOf(
 
 /** Per node of the plan, its box and its words. */
 export function shapesOf(
-  { graph, plan, direction, card, isBoard, lists = false }: Planned,
+  { graph, plan, direction, card, isBoard, lists = false, narrow = false }: Planned,
   measure: Measure,
   { times, shares, least = [], room = WINDOW }: ShapeOptions,
 ): NodeShape[] {
@@ -169,7 +176,8 @@ export function shapesOf(
     const only = isSign ? null : onlyOn(graph, node);
     const listed =
       lists && isShortVector(graph.nodes[id]) ? listWidth(graph.nodes[id], measure) : 0;
-    words.gradRoom = listed;
+    const digits = FOUR_DIGITS + (times[i] > 1 ? SUM_MARK : 0);
+    words.gradRoom = Math.max(listed, card === "near" && !hasBoxes && !narrow ? digits : 0);
     const wide = roomForRanks(graph, words.hasStrip, only);
     const { width = 0, height = 0 } = least[i] ?? {};
     const shape = shapeOf(

@@ -58,12 +58,17 @@ export class LiveGraph {
     if (!isRoomed) this.rooms = rooms;
     this.roomed = roomed;
     if (this.graph === null || sent !== this.sent || values !== this.values || !isRoomed)
-      this.graph = withNumbers(sent, values, this.rooms);
+      this.graph = withNumbers(sent, values, this.rooms, this.moves);
     this.sent = sent;
     this.values = values;
     if (isFirst) return { graph: this.graph, was: undefined };
     if (isSame) return { graph: this.graph, was: isRoomed ? null : sent.nodes.map(({ id }) => id) };
     return { graph: this.graph, was: isNext ? update.before : undefined };
+  }
+
+  /** Whether the reader sets numbers, and all others follow. */
+  private get moves(): boolean {
+    return (this.channel.get("_number_inputs") ?? []).length > 0;
   }
 
   /** None during a quiz, which asks for these numbers. */
@@ -95,12 +100,18 @@ function withNumbers(
   graph: GraphModel,
   sent: (Values | null)[] | null,
   rooms: ReadonlyMap<number, InputRoom>,
+  moves: boolean,
 ): GraphModel {
   const values = sent?.length === graph.nodes.length ? sent : null;
-  if (values === null && rooms.size === 0) return graph;
+  if (values === null && rooms.size === 0 && !moves) return graph;
   const nodes = graph.nodes.map((node, id) => {
     const numberInputs = rooms.get(id);
-    return { ...node, ...(values && { value: values[id] }), ...(numberInputs && { numberInputs }) };
+    return {
+      ...node,
+      ...(values && { value: values[id] }),
+      ...(numberInputs && { numberInputs }),
+      ...(moves && { moves }),
+    };
   });
   return { ...graph, nodes };
 }

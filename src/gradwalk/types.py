@@ -64,7 +64,7 @@ Optimizer: TypeAlias = (
 
 
 class RecordedGraph(Protocol):
-    """A graph with its backward pass, such as a `gradwalk.GraphWidget` or `gradwalk.Recording`."""
+    """A graph with its backward pass, such as a `gradwalk.GraphWidget` or a recording."""
 
     @property
     def graph(self) -> nx.MultiDiGraph:
@@ -77,7 +77,7 @@ class RecordedGraph(Protocol):
 
 @runtime_checkable
 class HasWidget(Protocol):
-    """A result with a picture, such as a `gradwalk.NumericsComparison` or `gradwalk.Interact`."""
+    """A result with a picture, such as a `gradwalk.results.Interact`."""
 
     @property
     def widget(self) -> RecordedGraph | None:

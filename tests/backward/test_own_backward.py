@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
-from gradwalk import GraphWidget, Recording, record
+from gradwalk import GraphWidget, record
 from gradwalk.result import make
+from gradwalk.results import Recording
 
 
 def dense_on(layout):

@@ -13,8 +13,9 @@ import torch
 from engine import all_same, copies
 from torch._dynamo import compiled_autograd
 
-from gradwalk import GraphWidget, Recording, compare, record
+from gradwalk import GraphWidget, compare, record
 from gradwalk.result import make
+from gradwalk.results import Recording
 from gradwalk.torch_api.engine import carried, carry
 
 REFUSED = r"Do it after that pass"

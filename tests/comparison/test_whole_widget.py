@@ -10,7 +10,8 @@ import torch
 from torch import nn
 
 import gradwalk
-from gradwalk import CompareWidget, RecordedStep, compare, compare_numerics, load, save
+from gradwalk import compare, compare_numerics, load, save
+from gradwalk.results import CompareWidget, RecordedStep
 
 
 def net() -> nn.Module:

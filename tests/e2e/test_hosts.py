@@ -65,8 +65,9 @@ SIGNS = {"MulBackward0": "×", "AddBackward0": "+", "PowBackward0": "( )²", "Su
 
 
 def node(within: Locator, words: str) -> Locator:
-    """A drawn node by what is written on it: small cards have the sign of an operation alone."""
-    written = re.compile(f"{re.escape(words)}|^{re.escape(SIGNS.get(words, words))}")
+    """A drawn node by its words: cards have the sign of an operation alone, written last."""
+    sign = re.escape(SIGNS.get(words, words))
+    written = re.compile(f"{re.escape(words)}|^{sign}|{sign}$")
     return within.locator(".gw-node").filter(has_text=written).first
 
 
@@ -270,9 +271,11 @@ ROOM = """(root) => {
     });
   const readable = root.querySelectorAll('.gw-node > .gw-text:not(.gw-text-fine)');
   const texts = Array.from(readable, (text) => {
-    const box = text.closest('.gw-node').querySelector('.gw-box').getBoundingClientRect();
     const { left, right, height } = text.getBoundingClientRect();
-    return { words: text.textContent, height, fits: left >= box.left && right <= box.right };
+    const holders = Array.from(text.closest('.gw-node').querySelectorAll('.gw-box, .gw-card-sign'));
+    const fits = holders.map((holder) => holder.getBoundingClientRect())
+      .some((box) => left >= box.left && right <= box.right);
+    return { words: text.textContent, height, fits };
   });
   return { width: frame.width, out: out.map((each) => each.outerHTML.slice(0, 90)), texts };
 }"""

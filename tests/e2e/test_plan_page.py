@@ -10,7 +10,8 @@ from lab import wait_until_at_rest
 from planned_steps import Decoder, next_tokens, tokens
 from playwright.sync_api import Browser, Page, expect
 
-from gradwalk import Plan, plan
+from gradwalk import plan
+from gradwalk.results import Plan
 
 AXE = Path(__file__).parents[2] / "js" / "node_modules" / "axe-core" / "axe.min.js"
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import nn
 
-from gradwalk import Explanation, GraphWidget, explain_grad, load, save, watch
+from gradwalk import GraphWidget, explain_grad, load, save, watch
+from gradwalk.results import Explanation
 
 
 def test_a_tensor_has_its_kind_node_and_cause():

@@ -72,7 +72,10 @@ def test_load_without_torch_makes_pages_and_pictures(tmp_path):
         + "    except AttributeError as error:\n        assert 'Install torch' in str(error)\n"
         + "try:\n    gradwalk.GraphWidget\n"
         + "except ImportError as error:\n"
-        + "    assert 'gradwalk.GraphWidget needs torch' in str(error)",
+        + "    assert 'gradwalk.GraphWidget needs torch' in str(error)\n"
+        + "try:\n    from gradwalk.results import Plan\n"
+        + "except ImportError as error:\n"
+        + "    assert 'gradwalk.results.Plan needs torch' in str(error)",
         *files,
     )
     for shown, file in zip((widget, both), files, strict=True):

@@ -27,12 +27,20 @@ THEIRS = {kind: {*dir(kind)} - {"close"} for kind in (ipywidgets.DOMWidget, ipyw
 """Names of ipywidgets, some of which are overridden for it alone."""
 
 FUNCTIONS = sorted(name for name in gradwalk.__all__ if inspect.isfunction(getattr(gradwalk, name)))
-CLASSES = sorted(name for name in gradwalk.__all__ if inspect.isclass(getattr(gradwalk, name)))
+RESULTS = gradwalk.results.__all__
+CLASSES = sorted(["GraphWidget", *RESULTS])
+
+
+def named(name: str) -> Any:
+    found: Any = gradwalk.results if name.partition(".")[0] in RESULTS else gradwalk
+    for part in name.split("."):
+        found = getattr(found, part)
+    return found
 
 
 def methods() -> Iterator[str]:
     for name in CLASSES:
-        whole = getattr(gradwalk, name)
+        whole = named(name)
         theirs = {
             each for kind, names in THEIRS.items() if issubclass(whole, kind) for each in names
         }
@@ -46,11 +54,12 @@ def methods() -> Iterator[str]:
 CALLS = [*FUNCTIONS, "GraphWidget.__init__", *methods()]
 
 
-def named(name: str) -> Any:
-    found: Any = gradwalk
-    for part in name.split("."):
-        found = getattr(found, part)
-    return found
+def test_results_are_classes_and_all_else_is_on_top():
+    assert all(inspect.isclass(named(name)) for name in RESULTS)
+    assert [name for name in gradwalk.__all__ if inspect.isclass(named(name))] == ["GraphWidget"]
+    assert set(RESULTS) <= set(dir(gradwalk.results))
+    with pytest.raises(AttributeError, match=r"module 'gradwalk.results' has no attribute 'plan'"):
+        _ = gradwalk.results.plan
 
 
 def sections(called: Callable[..., Any]) -> dict[str, str]:
@@ -132,7 +141,7 @@ def test_a_program_that_uses_every_function_passes_mypy_strict(tmp_path):
 
 def test_that_program_uses_every_function():
     text = EXAMPLES.read_text(encoding="utf-8")
-    public = {*gradwalk.__all__} - {"integrations"}  # they need libraries that may be missing
+    public = {*gradwalk.__all__, *RESULTS} - {"integrations"}
     names = {name for name in public if not re.search(rf"\b{name}\b", text)}
     methods = {name.rpartition(".")[2] for name in CALLS if "." in name and "__" not in name}
     assert (names, {name for name in methods if f".{name}(" not in text}) == (set(), set())
@@ -142,15 +151,15 @@ def test_nothing_public_returns_what_is_not_public():
     for name in CALLS:
         annotation = str(inspect.signature(named(name)).return_annotation)
         for word in re.findall(r"\b[A-Z]\w+", annotation):
-            known = hasattr(gradwalk, word) or hasattr(torch, word)
+            known = word in CLASSES or hasattr(torch, word)
             assert known or word in {
                 *("Path", "MultiDiGraph", "Digraph", "None", "DataFrame", "Iterator"),
             }, (name, word)
 
 
 def test_traits_and_functions_share_no_name():
-    functions = {*FUNCTIONS, "integrations", "testing", "types"}
-    for widget in (gradwalk.GraphWidget, gradwalk.CompareWidget):
+    functions = {*FUNCTIONS, "integrations", "results", "testing", "types"}
+    for widget in (gradwalk.GraphWidget, gradwalk.results.CompareWidget):
         assert functions & set(widget.class_trait_names()) == set()
 
 
@@ -158,12 +167,12 @@ def test_docstrings_name_public_things():
     for name in [*CALLS, *CLASSES]:
         text = inspect.getdoc(named(name)) or ""
         assert re.findall(r"[Aa]s for `to_\w+`", text) == [], name
-        assert re.findall(r"`gradwalk\.(?:[a-z_]+\.)+\w+`", text) == [], name
+        assert re.findall(r"`gradwalk\.(?!results\.)(?:[a-z_]+\.)+\w+`", text) == [], name
 
 
 @pytest.mark.parametrize("name", ["GraphWidget", "CompareWidget"])
 def test_help_shows_our_own_methods(name):
-    kind = getattr(gradwalk, name)
+    kind = named(name)
     text = pydoc.plain(pydoc.render_doc(kind))
     for method in ("to_svg", "backward", "step", "diagnose", "close"):
         assert f"  {method}(self" in text
@@ -175,9 +184,9 @@ def test_help_shows_our_own_methods(name):
     assert set(mine.class_trait_names()) == set(kind.class_trait_names())
 
 
-@pytest.mark.parametrize("name", sorted(set(CLASSES) - {"GraphWidget"}))
+@pytest.mark.parametrize("name", RESULTS)
 def test_only_functions_make_results(name):
-    kind = getattr(gradwalk, name)
+    kind = named(name)
     with pytest.raises(TypeError, match=rf"^{name}\(\) makes nothing\. Call \w+\("):
         kind()
     with pytest.raises(TypeError, match="makes nothing"):
@@ -185,7 +194,7 @@ def test_only_functions_make_results(name):
 
 
 def test_the_package_makes_results_with_make():
-    results = {*CLASSES} - {"GraphWidget", "Place"}  # there are other places
+    results = {*RESULTS} - {"Place"}  # there are other places
     calls = [
         f"{path.name}:{node.lineno}"
         for path in Path(gradwalk.__file__).parent.rglob("*.py")

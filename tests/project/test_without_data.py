@@ -406,6 +406,7 @@ def test_all_that_is_public_was_asked():
         "follow",
         "integrations",
         "last_failure",
+        "results",
         "testing",
         "to_tensorboard",
         "types",

@@ -10,7 +10,8 @@ from torch import nn
 from torch.utils.tensorboard.writer import SummaryWriter
 
 import gradwalk
-from gradwalk import (
+from gradwalk import GraphWidget
+from gradwalk.results import (
     Advice,
     Check,
     CompareWidget,
@@ -24,7 +25,6 @@ from gradwalk import (
     Finding,
     FollowedRun,
     GraphNode,
-    GraphWidget,
     HeldGraph,
     HeldTensor,
     Interact,

@@ -7,9 +7,9 @@ import gzip
 import json
 from pathlib import Path
 
+import counted
 import pytest
 import torch
-from counted import transformer
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import PROGRAMS, outputs_of
@@ -219,7 +219,7 @@ def test_references_count_as_the_values_that_they_stand_for():
 
 def test_a_recorded_pass_is_saved_in_few_bytes_per_node():
     torch.manual_seed(0)
-    model, x, loss_of = transformer()
+    model, x, loss_of = counted.transformer()
     widget = GraphWidget(loss_of(model(x)), names={})
     widget.backward()
     (shown,) = widget._graphs_shown().values()

@@ -12,7 +12,8 @@ from typing import get_type_hints
 import pytest
 from anywidget import AnyWidget
 
-from gradwalk import CompareWidget, GraphWidget
+from gradwalk import GraphWidget
+from gradwalk.results import CompareWidget
 from gradwalk.schema.traits import CompareTraits, Traits
 
 ROOT = Path(__file__).parents[2]

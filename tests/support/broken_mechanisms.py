@@ -353,3 +353,40 @@ broken(
     "body.1|updates its running statistics",
     PART.format("nn.BatchNorm1d(8)", ""),
 )
+broken(
+    "a cache that grows in a checkpoint",
+    "recomputed",
+    "block computed a tensor of shape (4, 8, 10) in place of (4, 8, 5)|outside of it",
+    """
+    from torch.utils.checkpoint import checkpoint
+    cache, inner, keys = [], nn.Linear(4, 8), nn.Linear(8, 8)
+    data = torch.randn(4, 5, 4)
+    def block(h):
+        cache.append(keys(h))
+        k = torch.cat(cache, 1)
+        return (h @ k.transpose(1, 2)).softmax(-1) @ k  # HERE
+    def step():
+        return checkpoint(block, inner(data), use_reentrant=False).pow(2).mean()
+""",
+    also=("backward-failed",),
+)
+broken(
+    "a module in a checkpoint that changes its state",
+    "recomputed",
+    "computed other numbers|outside of it",
+    """
+    from torch.utils.checkpoint import checkpoint
+    class Centred(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc = nn.Linear(4, 4)
+            self.register_buffer("mean", torch.zeros(4))
+        def forward(self, h):
+            h = self.fc(h)
+            self.mean.mul_(0.9).add_(0.1 * h.detach().mean(0))
+            return torch.tanh(h - self.mean)  # HERE
+    body, head = Centred(), nn.Linear(4, 1)
+    def step():
+        return F.mse_loss(head(checkpoint(body, x, use_reentrant=False)), y)
+""",
+)

@@ -280,7 +280,7 @@ broken(
 broken(
     "float16 underflow of the loss",
     "zero",
-    "rounds to zero|scale the loss",
+    "float16 rounds|to 0 (inferred)|bfloat16",
     """
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1)).half()
     data, target = x.half(), y.half()

@@ -15,12 +15,51 @@ import torch
 from gradwalk.features.live.tape import Tape
 
 JS = Path(__file__).parents[2] / "js"
+ULPS = {torch.float32: 4.0, torch.float64: 4500.0}  # 1e-12 in double precision
 
-_DRIVER = """
-const { Program } = require(process.argv[2]);
+ENTRY = """
+import { CALLS } from "./calls";
+import { LiveProgram } from "./live_program";
+import { Program } from "./run";
+import { effectOf } from "./what_if";
+
 const text = (value) => (Number.isFinite(value) ? value : String(value));
-const jobs = JSON.parse(require("fs").readFileSync(0, "utf8"));
-const found = jobs.map(({ model, settings, views }) => {
+
+/** The effects of edits, for each list of them. */
+function effects({ model, graph, run, edits }) {
+  const saved = { graph, run };
+  const program = new LiveProgram(model, saved);
+  return edits.map((list) => effectOf(program, saved, list));
+}
+
+/** What each call gives, and what it is given. */
+function traced(model, setting) {
+  const program = new Program(model);
+  for (const [view, numbers] of setting) program.set(view, numbers.map(Number));
+  const found = [];
+  model.calls.forEach(({ name, outputs }, at) => {
+    const call = CALLS[name];
+    const seen = { inputs: {}, outputs: [] };
+    const views = (value) =>
+      value && typeof value === "object"
+        ? typeof value.t === "number" ? [value.t] : Object.values(value).flatMap(views)
+        : [];
+    program.prepared[at].call = (args, given) => {
+      for (const view of views(model.calls[at].args))
+        seen.inputs[view] = program.read(view).map(text);
+      call(args, given);
+      seen.outputs = outputs.map((view) => (view === null ? null : program.read(view).map(text)));
+    };
+    found.push(seen);
+  });
+  program.run();
+  return found;
+}
+
+function computed(job) {
+  if (job.edits) return effects(job);
+  const { model, settings, views } = job;
+  if (views === null) return settings.map((setting) => traced(model, setting));
   const program = new Program(model);
   return settings.map((setting) => {
     for (const [view, numbers] of setting) program.set(view, numbers.map(Number));
@@ -33,37 +72,40 @@ const found = jobs.map(({ model, settings, views }) => {
     const values = model.values.map((value) => program.value(value).map(text));
     return { broken, values, views: views.map((view) => program.read(view).map(text)) };
   });
-});
-process.stdout.write(JSON.stringify(found));
+}
+
+globalThis.liveJobs = (jobs) => jobs.map(computed);
+if (typeof process !== "undefined")
+  process.stdout.write(JSON.stringify(liveJobs(JSON.parse(require("fs").readFileSync(0, "utf8")))));
 """
 
 
 @functools.cache
 def engine() -> Path:
-    """Bundle the evaluator for Node; returns its file."""
-    folder = Path(tempfile.mkdtemp(prefix="gradwalk-live-"))
-    bundle = folder / "run.cjs"
+    """Bundle the evaluator as one script, for Node and for a browser; returns its file."""
+    bundle = Path(tempfile.mkdtemp(prefix="gradwalk-live-")) / "run.cjs"
     subprocess.run(
         [
             str(JS / "node_modules" / ".bin" / "esbuild"),
-            str(JS / "features" / "live" / "run.ts"),
             "--bundle",
-            "--platform=node",
-            "--format=cjs",
+            "--format=iife",
+            "--external:fs",
+            "--loader=js",
             f"--outfile={bundle}",
-            "--log-level=warning",
+            "--log-level=error",
         ],
+        input=ENTRY,
+        text=True,
+        cwd=JS / "features" / "live",
         check=True,
     )
-    (folder / "driver.cjs").write_text(_DRIVER, encoding="utf-8")
     return bundle
 
 
 def computed(jobs: Sequence[dict[str, Any]]) -> list[Any]:
-    """Run programs with settings; see the driver for both formats."""
-    bundle = engine()
+    """Run programs with settings, trace their calls, or edit their gradients; see ``ENTRY``."""
     done = subprocess.run(
-        ["node", str(bundle.with_name("driver.cjs")), str(bundle)],
+        ["node", str(engine())],
         input=json.dumps(jobs),
         capture_output=True,
         text=True,
@@ -109,3 +151,22 @@ def off_by(found: torch.Tensor, expected: torch.Tensor) -> float:
     unit = torch.finfo(expected.dtype).eps * expected.abs().clamp(min=1e-30)
     error = (found - expected).abs() / unit
     return float(error[~same].max())
+
+
+SUMS = {"add", "avg_pool2d", "avg_pool2d_backward", "bmm", "convolution", "convolution_backward"}
+SUMS |= {"cumsum", "index_add", "index_put", "mean", "mm", "scatter_add", "sub", "sum", "var"}
+SUMS |= {"rsub", "prod", "cumprod"}
+
+
+def is_right(found: torch.Tensor, expected: torch.Tensor, kinds: set[str]) -> bool:
+    """Whether numbers are torch's: within 4 units, where sums cancel of the largest number."""
+    most = ULPS.get(expected.dtype, 4.0)
+    if off_by(found, expected) <= most:
+        return True
+    if not kinds & SUMS or not expected.is_floating_point():
+        return False
+    finite = expected[expected.isfinite()]
+    both = (found == expected) | (found.isnan() & expected.isnan())
+    size = float(finite.abs().max()) if finite.numel() else 0.0
+    unit = torch.finfo(expected.dtype).eps * max(size, 1.0)
+    return bool((both | ((found - expected).abs() <= 16 * unit)).all())

@@ -4,6 +4,7 @@ import inspect
 import linecache
 import sys
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from typing import Any
@@ -384,3 +385,23 @@ def test_equal_code_of_two_files_keeps_its_own_file():
     sources = [annotation_of(result.grad_fn).source for result in results]
     assert [source.file for source in sources] == ["<one>", "<two>"]
     assert {source.span for source in sources} <= {(7, 12), None}
+
+
+def test_warnings_are_those_of_the_lines_that_the_program_has():
+    one = torch.rand(4, 1)
+
+    def program():
+        one.std(dim=1)
+        one.std(dim=1)
+        F.softmax(one)
+        one.std(dim=1), one.std(dim=1)
+
+    seen = []
+    for watching in (nullcontext(), watch()):
+        globals().pop("__warningregistry__", None)
+        with warnings.catch_warnings(record=True) as found, watching:
+            warnings.simplefilter("default")
+            program()
+        seen.append([(each.filename, each.lineno, str(each.message)) for each in found])
+    assert seen[1] == seen[0]
+    assert len(seen[0]) == 4

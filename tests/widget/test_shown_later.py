@@ -20,10 +20,11 @@ from comm.base_comm import BaseComm
 from IPython.core.interactiveshell import InteractiveShell
 from test_notebook import Cells, cells  # noqa: F401  a fixture
 
-from gradwalk import CompareWidget, GraphWidget, compare
+from gradwalk import GraphWidget, compare
 from gradwalk.hosts import event_loop
 from gradwalk.hosts.event_loop import is_heard
 from gradwalk.hosts.host import open_widgets
+from gradwalk.results import CompareWidget
 
 TOLD = ("_steps", "run", "state", "transport", "_findings", "details", "cursor")
 

@@ -1,11 +1,10 @@
 import { describe, expect, it } from "vitest";
 import { MODELS } from "../../demo/models";
+import { type EdgeId, placeOf } from "../../scene/edge_id";
 import type { EditModel } from "../../wire";
 import {
-  type EdgeId,
   editAt,
   nameThatIsOn,
-  placeOf,
   readFactor,
   readNumbers,
   setEdit,

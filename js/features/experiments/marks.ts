@@ -3,11 +3,12 @@ import { ICONS } from "../../dom/icons";
 import { type GradientLabel, roundedOf } from "../../paint/gradient_label";
 import { CHIPS } from "../../scene/card";
 import { halfway, pathData } from "../../scene/curve";
+import type { EdgeId } from "../../scene/edge_id";
 import { edgeFor } from "../../scene/members";
 import type { Scene, SceneEdge } from "../../scene/scene";
 import { type Measure, SMALLEST } from "../../text/measure";
 import type { EditModel, FewModel, GraphModel, ShareModel, WhatIfModel } from "../../wire";
-import { type EdgeId, lineOf, wayTo } from "./edits";
+import { lineOf, wayTo } from "./edits";
 import { editText, gradText } from "./words";
 
 const PAD = 7;
@@ -167,7 +168,7 @@ function newNumber(
     cell === "full" ? 20 : SMALLEST,
     (SMALLEST * room) / measure(large, "digits"),
   );
-  const left = isFull ? room : room - PAD - measure(large, "digits");
+  const left = isFull ? width - 3 : room - PAD - measure(large, "digits");
   const old = [`was ${text}`, text].find(
     (one) => now === undefined || measure(one, "shape") < left,
   );

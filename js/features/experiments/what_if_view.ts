@@ -12,6 +12,7 @@ import {
 } from "../../dom/element";
 import { ICONS } from "../../dom/icons";
 import { andMore } from "../../panel/sections";
+import { type EdgeId, edgeLabel } from "../../scene/edge_id";
 import { isAutograd } from "../../scene/shown_graph";
 import { boardNumber } from "../../text/gradient";
 import { counted } from "../../text/number";
@@ -26,8 +27,6 @@ import type {
 } from "../../wire";
 import {
   changed,
-  type EdgeId,
-  edgeLabel,
   editAt,
   nameThatIsOn,
   readFactor,

@@ -1,6 +1,7 @@
-import { element, KEEP_KEYS, write } from "../../dom/element";
+import { element, KEEP_KEYS, onDrag, slidTo } from "../../dom/element";
 import { listsBy } from "../../maps";
 import { oneLine } from "../../text/shorten";
+import { ImageControl, imageSize } from "./image";
 import type { LiveProgram, Place } from "./live_program";
 import type { InputModel } from "./run";
 
@@ -8,6 +9,10 @@ import type { InputModel } from "./run";
 const WHOLE = 240;
 /** Px before a press on a number counts as a drag. */
 const LEAST = 3;
+/** Digits that a field without the focus shows. */
+const DIGITS = 4;
+/** A typed number is rounded to float32. */
+const ROUNDING = 1e-6;
 
 type Changed = (place: Place, value: number) => void;
 
@@ -15,6 +20,7 @@ type Changed = (place: Place, value: number) => void;
 class NumberControl {
   readonly field: HTMLInputElement;
   readonly slider: HTMLInputElement | null;
+  private value = 0;
 
   constructor(
     private readonly place: Place,
@@ -23,8 +29,10 @@ class NumberControl {
   ) {
     const [min, max, step] = this.range;
     this.field = element("input", {
-      type: "number",
-      step: "any",
+      type: "text",
+      inputmode: "text",
+      autocomplete: "off",
+      spellcheck: "false",
       class: "gw-live-number",
       "aria-label": oneLine(place.label),
       title: "Type a number, or drag to another one",
@@ -42,9 +50,16 @@ class NumberControl {
           "aria-hidden": "true",
         })
       : null;
-    this.field.addEventListener("input", () => this.typed());
-    this.field.addEventListener("keydown", (event) => this.press(event));
-    this.field.addEventListener("pointerdown", (event) => this.follow(event));
+    const { field } = this;
+    field.addEventListener("input", () => this.typed());
+    field.addEventListener("focus", () => this.write(String(this.value)));
+    field.addEventListener("blur", () => this.write(short(this.value)));
+    field.addEventListener("keydown", (event) => this.press(event));
+    onDrag(
+      field,
+      (event) => this.follow(event),
+      () => field.classList.remove("is-held"),
+    );
     this.slider?.addEventListener("input", () => this.set(Number(this.slider?.value)));
   }
 
@@ -60,79 +75,99 @@ class NumberControl {
       slider.max = String(Math.max(max, value));
       slider.value = String(value);
     }
-    if (Number(field.value) === value && field.value !== "") return;
-    field.value = Number.isFinite(value) ? String(Number(value.toPrecision(6))) : "";
-    field.placeholder = Number.isFinite(value) ? "" : String(value);
+    const typed = field.matches(":focus") ? readNumber(field.value) : null;
+    const isTyped = typed !== null && Math.abs(typed - value) <= ROUNDING * Math.abs(value);
+    if (Object.is(this.value, value) && field.value !== "") return;
+    this.value = value;
+    if (!isTyped) this.write(field.matches(":focus") ? String(value) : short(value));
+  }
+
+  private write(text: string): void {
+    this.field.value = text;
+    this.field.removeAttribute("aria-invalid");
   }
 
   private typed(): void {
-    const value = Number(this.field.value);
-    if (this.field.value.trim() !== "" && Number.isFinite(value)) this.changed(this.place, value);
+    const value = readNumber(this.field.value);
+    this.field.setAttribute("aria-invalid", String(value === null));
+    if (value === null) return;
+    this.value = value;
+    this.changed(this.place, value);
   }
 
   private set(value: number): void {
-    this.field.value = String(Number(value.toPrecision(6)));
-    this.changed(this.place, value);
+    const rounded = Number(value.toPrecision(6));
+    this.value = rounded;
+    this.write(String(rounded));
+    this.changed(this.place, rounded);
   }
 
   /** Arrow keys step as finely as the slider does. */
   private press(event: KeyboardEvent): void {
-    const sign = event.key === "ArrowUp" ? 1 : event.key === "ArrowDown" ? -1 : 0;
-    event.stopPropagation();
-    if (sign === 0) return;
+    if (event.ctrlKey || event.metaKey || event.altKey) return;
+    const isAcross = !["ArrowUp", "ArrowDown", "PageUp", "PageDown"].includes(event.key);
+    const [min, max, step] = this.range;
+    const to = isAcross ? null : slidTo(event.key, this.value, { min, max, step });
+    if (to === null) return;
     event.preventDefault();
-    const [, , step] = this.range;
-    this.set(Number(this.field.value) + sign * step * (event.shiftKey ? 10 : 1));
+    event.stopPropagation();
+    this.set(to);
   }
 
-  private follow(down: PointerEvent): void {
-    if (down.button !== 0) return;
-    const { field } = this;
-    const start = Number(field.value);
+  private follow(down: PointerEvent): (event: PointerEvent) => void {
+    const { field, value } = this;
     const [min, max, step] = this.range;
     let isDragged = false;
-    const move = ({ clientX }: PointerEvent) => {
+    return ({ clientX }) => {
       const by = clientX - down.clientX;
       isDragged ||= Math.abs(by) > LEAST;
       if (!isDragged) return;
       field.classList.add("is-held");
-      const to = start + (by / WHOLE) * (max - min);
-      this.set(Math.round(to / step) * step);
+      this.set(Math.round((value + (by / WHOLE) * (max - min)) / step) * step);
     };
-    const end = () => {
-      field.classList.remove("is-held");
-      window.removeEventListener("pointermove", move);
-      window.removeEventListener("pointerup", end);
-      window.removeEventListener("pointercancel", end);
-    };
-    window.addEventListener("pointermove", move);
-    window.addEventListener("pointerup", end);
-    window.addEventListener("pointercancel", end);
   }
 }
 
-/** The controls of all inputs: one with few numbers in a row, a matrix as a grid. */
+/** A number as a reader types it, with any minus; null for what is none. */
+function readNumber(text: string): number | null {
+  const plain = text.trim().replaceAll("\u2212", "-");
+  const value = Number(plain);
+  return plain !== "" && Number.isFinite(value) ? value : null;
+}
+
+function short(value: number): string {
+  if (!Number.isFinite(value)) return String(value);
+  return String(Number(value.toPrecision(DIGITS))).replace("-", "\u2212");
+}
+
+/** The controls of all inputs: a slider for one number, a grid for a matrix, a canvas for an image. */
 export class Controls {
   readonly element = element("div", "gw-live-controls");
   private readonly shown: [Place, NumberControl][] = [];
+  private readonly images: [InputModel, ImageControl][] = [];
 
   constructor(
     private readonly program: LiveProgram,
     changed: Changed,
+    painted: (input: InputModel, numbers: readonly number[]) => void,
   ) {
-    for (const [input, places] of listsBy(program.places(), (place) => place.input)) {
-      const isSingle = places.length === 1;
-      const made = places.map((place) => {
-        const control = new NumberControl(place, isSingle, changed);
-        this.shown.push([place, control]);
-        return control;
-      });
-      this.element.append(this.group(input, made));
+    const places = listsBy(program.places(), (place) => place.input);
+    for (const input of program.inputs) {
+      const size = imageSize(program.shapeOf(input.view));
+      const own = places.get(input) ?? [];
+      if (own.length > 0) this.addNumbers(input, own, changed);
+      else if (size && program.hasName(input)) this.addImage(input, size, painted);
     }
     this.update();
   }
 
-  private group(input: InputModel, made: readonly NumberControl[]): HTMLElement {
+  private addNumbers(input: InputModel, places: readonly Place[], changed: Changed): void {
+    const isSingle = places.length === 1;
+    const made = places.map((place) => {
+      const control = new NumberControl(place, isSingle, changed);
+      this.shown.push([place, control]);
+      return control;
+    });
     const columns = this.program.shapeOf(input.view).at(-1) ?? 1;
     const fields = element(
       "div",
@@ -140,10 +175,28 @@ export class Controls {
       made.map(({ field }) => field),
     );
     fields.style.setProperty("--gw-columns", String(Math.min(4, columns)));
-    return element("div", `gw-live-input${input.leaf ? "" : " is-constant"}`, [
-      element("span", { class: "gw-live-name", "aria-hidden": "true" }, this.nameOf(input)),
-      ...made.flatMap(({ slider }) => slider ?? []),
-      fields,
+    const sliders = made.flatMap(({ slider }) => slider ?? []);
+    this.element.append(this.group(input, isSingle ? " is-single" : "", [...sliders, fields]));
+  }
+
+  private addImage(
+    input: InputModel,
+    size: [height: number, width: number],
+    painted: (input: InputModel, numbers: readonly number[]) => void,
+  ): void {
+    const name = this.nameOf(input);
+    const image = new ImageControl(name, size, (numbers) => painted(input, numbers));
+    this.images.push([input, image]);
+    this.element.append(this.group(input, " is-image", [image.element]));
+  }
+
+  private group(input: InputModel, kind: string, parts: HTMLElement[]): HTMLElement {
+    const name = this.nameOf(input);
+    const what = input.leaf ? "" : " is-constant";
+    const several = kind === "" ? { role: "group", "aria-label": name } : {};
+    return element("div", { class: `gw-live-input${kind}${what}`, ...several }, [
+      element("span", { class: "gw-live-name", "aria-hidden": "true" }, name),
+      ...parts,
     ]);
   }
 
@@ -156,46 +209,6 @@ export class Controls {
     const numbers = new Map(this.program.inputs.map((one) => [one, this.program.read(one)]));
     for (const [{ input, at }, control] of this.shown)
       control.show(Number((numbers.get(input)?.[at] ?? 0).toPrecision(7)));
-  }
-}
-
-/** A curve of the loss over the steps of the reader. */
-export class LossCurve {
-  readonly element = element("span", { class: "gw-live-loss", hidden: true });
-  private readonly path: SVGPolylineElement;
-  private readonly words = element("span", "gw-live-loss-now");
-  private losses: number[] = [];
-
-  constructor() {
-    const space = "http://www.w3.org/2000/svg";
-    const svg = document.createElementNS(space, "svg");
-    svg.setAttribute("viewBox", "0 0 100 24");
-    svg.setAttribute("preserveAspectRatio", "none");
-    svg.setAttribute("aria-hidden", "true");
-    this.path = document.createElementNS(space, "polyline");
-    svg.append(this.path);
-    this.element.append(svg, this.words);
-  }
-
-  clear(): void {
-    this.losses = [];
-    this.element.hidden = true;
-  }
-
-  add(name: string, loss: number): void {
-    this.losses.push(loss);
-    const { losses } = this;
-    this.element.hidden = losses.length < 2;
-    const finite = losses.filter(Number.isFinite);
-    const [low, high] = [Math.min(...finite), Math.max(...finite)];
-    const scale = (value: number) => 22 - 20 * (high > low ? (value - low) / (high - low) : 0);
-    const wide = 100 / Math.max(1, losses.length - 1);
-    const points = losses.flatMap((value, i) =>
-      Number.isFinite(value) ? `${(i * wide).toFixed(1)},${scale(value).toFixed(1)}` : [],
-    );
-    this.path.setAttribute("points", points.join(" "));
-    const [first, last] = [losses[0], losses[losses.length - 1]].map((one) => one.toPrecision(4));
-    const steps = losses.length - 1;
-    write(this.words, `${name} ${first} → ${last} in ${steps} ${steps === 1 ? "step" : "steps"}`);
+    for (const [input, image] of this.images) image.show(numbers.get(input) ?? []);
   }
 }

@@ -8,12 +8,26 @@ import type {
   Values,
 } from "../../wire";
 import { fewOf, jsonNumber, summaryOf, valuesOf } from "./numbers";
-import { type InputModel, numberOf, Program, type ProgramModel } from "./run";
+import { type Change, type InputModel, numberOf, Program, type ProgramModel } from "./run";
 
 /** The arrays of one tensor, in row-major order. */
 export interface Arrays {
-  value: number[];
+  value: number[] | null;
   grad: number[] | null;
+}
+
+/** The finite differences of a leaf, beside the gradient of this pass. */
+interface Difference {
+  node: number;
+  name: string;
+  found: readonly number[];
+  gradient: readonly number[];
+}
+
+/** The numbers of a gradient, and its shape. */
+export interface Flow {
+  numbers: readonly number[];
+  shape: readonly number[];
 }
 
 /** A number that is a control: which input, and which of its numbers. */
@@ -29,6 +43,7 @@ export class LiveProgram {
   private readonly names = new Map<number, string>();
   readonly inputs: readonly InputModel[];
   private readonly start: readonly number[][];
+  private double: Program | null = null;
   private readonly gradViews: ReadonlyMap<number, number>;
   /** Whether the numbers are other than the recorded ones. */
   isChanged = false;
@@ -43,12 +58,20 @@ export class LiveProgram {
     this.inputs = model.inputs;
     this.start = this.inputs.map(({ view }) => this.program.read(view));
     this.gradViews = new Map(model.arrived.map(({ at, view }) => [at, view]));
-    for (const { id, name } of saved.graph.nodes) if (name !== null) this.names.set(id, name);
+    const { nodes, roots } = saved.graph;
+    for (const { id, name } of nodes) if (name !== null) this.names.set(id, name);
+    const [root] = roots;
+    if (roots.length === 1 && !this.names.has(root.node))
+      this.names.set(root.node, root.name ?? "output");
     this.run();
   }
 
   nameOf({ node, name }: InputModel): string {
     return name ?? this.names.get(node) ?? `node ${node}`;
+  }
+
+  hasName(input: InputModel): boolean {
+    return input.name !== null || this.names.has(input.node);
   }
 
   /** All numbers with controls, in the order of the inputs. */
@@ -93,6 +116,38 @@ export class LiveProgram {
     this.elsewhere = this.program.run();
   }
 
+  /** What `read` finds after a run with other gradients. */
+  changed<T>(changes: readonly Change[], read: () => T): T {
+    this.program.run(changes);
+    try {
+      return read();
+    } finally {
+      this.program.run();
+    }
+  }
+
+  /** The view of the gradient along an edge of the graph; undefined where none flows. */
+  flowAt(edge: number): number | undefined {
+    const place = this.saved.run?.edges.indexOf(edge) ?? -1;
+    return this.model.edges.find(({ at }) => at === place)?.view;
+  }
+
+  /** The gradient that comes to a node in this pass; null where none is known. */
+  arrivedAt(node: number): Flow | null {
+    const view = this.gradViews.get(node);
+    return view === undefined ? null : this.flow(view);
+  }
+
+  /** The numbers and the shape of a view. */
+  flow(view: number): Flow {
+    return { numbers: this.program.read(view), shape: this.program.shapeOf(view) };
+  }
+
+  /** The name of the first output. */
+  get lossName(): string {
+    return this.names.get(this.saved.graph.roots[0].node) ?? "output";
+  }
+
   /** The one number of the only output; null where there are several. */
   get loss(): number | null {
     const { roots } = this.saved.graph;
@@ -119,13 +174,20 @@ export class LiveProgram {
     return value ? this.program.value(value) : null;
   }
 
-  /** Name -> arrays, for every named tensor that the page computes. */
-  arrays(): Record<string, Arrays> {
+  /** Name -> arrays, for every named tensor that the page computes; null where a quiz asks. */
+  arrays(
+    what: "grad" | "value" | null = null,
+    hidden: ReadonlySet<number> = new Set(),
+  ): Record<string, Arrays> {
     const found: Record<string, Arrays> = Object.create(null);
     const add = (node: number, numbers: number[]) => {
       const name = this.names.get(node);
-      if (name !== undefined && !(name in found))
-        found[name] = { value: numbers, grad: this.gradient(node) };
+      if (name === undefined || name in found) return;
+      const hides = (one: "grad" | "value") => what === one && hidden.has(node);
+      found[name] = {
+        value: hides("value") ? null : numbers,
+        grad: hides("grad") ? null : this.gradient(node),
+      };
     };
     for (const value of this.model.values) add(value.node, this.program.value(value));
     for (const { node, view } of this.inputs) add(node, this.program.read(view));
@@ -206,12 +268,11 @@ export class LiveProgram {
 
   /** The view of the gradient along an edge that a node passes on. */
   private passed(source: number, arg: number | null): number | undefined {
-    const { graph, run } = this.saved;
-    const place = run?.edges.findIndex((edge) => {
-      const { source: from, arg_nr } = graph.edges[edge];
-      return from === source && arg_nr === arg;
-    });
-    return this.model.edges.find(({ at }) => at === place)?.view;
+    const { edges } = this.saved.graph;
+    const found = this.saved.run?.edges.find(
+      (edge) => edges[edge].source === source && edges[edge].arg_nr === arg,
+    );
+    return found === undefined ? undefined : this.flowAt(found);
   }
 
   private gradInput(
@@ -274,34 +335,53 @@ export class LiveProgram {
     return { ...chain, paths, written: null, sum };
   }
 
-  /** The finite differences of the single numbers that are leaves, in double precision. */
-  differences(): { node: number; name: string; value: number; gradient: number }[] {
+  /** The finite differences of the leaves with controls, in double precision. */
+  differences(): Difference[] {
     const value = this.model.values.find(({ node }) => node === this.saved.graph.roots[0]?.node);
     if (this.loss === null || !value) return [];
-    const storages = this.model.storages.map((one) =>
-      one.dtype === "float32" ? { ...one, dtype: "float64" as const } : one,
-    );
-    const double = new Program({ ...this.model, storages, guards: [] });
+    const double = this.inDouble();
     for (const input of this.inputs) double.set(input.view, this.read(input));
-    const at = (view: number, number: number) => {
-      double.set(view, [number]);
+    const at = (view: number, numbers: readonly number[]) => {
+      double.set(view, numbers);
       double.run();
       return double.value(value)[0];
     };
-    return this.inputs.flatMap((input) => {
-      const [now, ...more] = this.read(input);
-      const view = this.gradViews.get(input.node);
-      if (!input.leaf || more.length > 0 || view === undefined) return [];
-      const step = 1e-6 * Math.max(1, Math.abs(now));
-      const difference = (at(input.view, now + step) - at(input.view, now - step)) / (2 * step);
-      at(input.view, now);
-      const [gradient] = this.program.read(view);
-      return [{ node: input.node, name: this.nameOf(input), value: difference, gradient }];
+    return this.checked().map((input) => {
+      const { view } = input;
+      const now = this.read(input);
+      const found = now.map((number, i) => {
+        const step = 1e-6 * Math.max(1, Math.abs(number));
+        const moved = (by: number) => now.map((one, j) => (i === j ? one + by : one));
+        return (at(view, moved(step)) - at(view, moved(-step))) / (2 * step);
+      });
+      at(view, now);
+      const gradient = this.arrivedAt(input.node)?.numbers ?? [];
+      return { node: input.node, name: this.nameOf(input), found, gradient };
     });
+  }
+
+  /** How many numbers the finite differences change. */
+  get checkedCount(): number {
+    return this.checked().reduce((sum, input) => sum + this.read(input).length, 0);
+  }
+
+  private checked(): InputModel[] {
+    return this.inputs.filter(
+      ({ leaf, ranges, node }) => leaf && ranges !== null && this.gradViews.has(node),
+    );
+  }
+
+  private inDouble(): Program {
+    const storages = this.model.storages.map((one) =>
+      one.dtype === "float32" ? { ...one, dtype: "float64" as const } : one,
+    );
+    this.double ??= new Program({ ...this.model, storages, guards: [] });
+    return this.double;
   }
 }
 
-function indexOf(at: number, shape: readonly number[]): number[] {
+/** The index of a number in row-major order. */
+export function indexOf(at: number, shape: readonly number[]): number[] {
   const found: number[] = [];
   let rest = at;
   for (const size of [...shape].reverse()) {

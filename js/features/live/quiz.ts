@@ -13,9 +13,18 @@ const NOTHING = 1e-7;
 const LEAST_DIGITS = 3;
 const HIDDEN = "It is hidden while the quiz is on.";
 
+const NAMED: Readonly<Record<string, number>> = {
+  nan: Number.NaN,
+  inf: Number.POSITIVE_INFINITY,
+  "+inf": Number.POSITIVE_INFINITY,
+  "-inf": Number.NEGATIVE_INFINITY,
+};
+
 /** A number as a reader types it; null for what is none. */
 export function readNumber(text: string): number | null {
   const plain = text.trim().replace(/[\u2212\u2013]/g, "-");
+  const named = NAMED[plain.toLowerCase().replace("infinity", "inf").replace("∞", "inf")];
+  if (named !== undefined) return named;
   const [above, below, ...rest] = plain.split("/").map((part) => part.trim());
   const number = (part: string) =>
     /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(part) ? Number(part) : Number.NaN;
@@ -33,7 +42,10 @@ export function isNear(answer: number, truth: number, text: string, dtype: strin
   if ((answer === 0 || truth === 0) && Math.abs(answer - truth) <= nothing) return true;
   const digits = text.includes("/") ? "" : text.toLowerCase().split("e")[0];
   const count = digits.replace(/\D/g, "").replace(/^0+/, "").length;
-  return count >= LEAST_DIGITS && Number(truth.toPrecision(count)) === answer;
+  if (count < LEAST_DIGITS || truth === 0) return false;
+  // A number halfway between two is rounded to either.
+  const unit = 10 ** (Math.floor(Math.log10(Math.abs(truth))) - count + 1);
+  return Math.abs(answer - truth) <= 0.5 * unit * (1 + 1e-9);
 }
 
 interface Question extends QuestionModel {
@@ -45,7 +57,7 @@ export class PageQuiz {
   private questions: Question[] = [];
 
   constructor(
-    private readonly what: "grad" | "value",
+    readonly what: "grad" | "value",
     private readonly program: LiveProgram,
     private readonly page: PageView,
   ) {}

@@ -1,3 +1,4 @@
+import { listsBy } from "../../maps";
 import { CALLS } from "./calls";
 import type { Arguments, Call } from "./pointwise";
 import { type Dtype, memory, type Numbers, numbersOf, type Tensor, write } from "./tensors";
@@ -35,6 +36,12 @@ export interface InputModel {
 }
 
 type Guard = ProgramModel["guards"][number];
+
+/** Another gradient along an edge: the view that it has, and its new numbers. */
+export interface Change {
+  view: number;
+  numbers(now: readonly number[]): readonly number[];
+}
 
 interface Prepared {
   call: Call;
@@ -110,9 +117,13 @@ export class Program {
     return this.kept.get(node) ?? this.read(view);
   }
 
-  /** Run all calls. Returns the guard that does not hold: the program takes another way there. */
-  run(): Guard | null {
+  /**
+   * Run all calls; `changes` are made right after the call that gives their view. Returns the guard that does not
+   * hold: the program takes another way there.
+   */
+  run(changes: readonly Change[] = []): Guard | null {
     const { guards } = this.model;
+    const later = listsBy(changes, ({ view }) => this.givenBy(view));
     for (const [store, start] of this.starts) store.set(start as never);
     this.kept.clear();
     let broken: Guard | null = null;
@@ -128,8 +139,14 @@ export class Program {
       if (i === this.prepared.length) break;
       const { call, args, outputs } = this.prepared[i];
       call(args, outputs);
+      for (const { view, numbers } of later.get(i) ?? []) this.set(view, numbers(this.read(view)));
     }
     return broken;
+  }
+
+  /** The call that gives a view. */
+  private givenBy(view: number): number {
+    return this.model.calls.findIndex(({ outputs }) => outputs.includes(view));
   }
 
   private holds({ view, numbers, truth }: Guard): boolean {

@@ -1,9 +1,13 @@
 import type { LiveProgram } from "./live_program";
 
+/** A link holds no tensor of more numbers than an image has. */
+const MOST = 28 * 28;
+
 /** The numbers that differ from the recorded ones, as the fragment of a link: "#w=2&b=1,0.5". */
 export function fragmentOf(program: LiveProgram): string {
   return program.inputs
-    .filter((input) => input.ranges && !program.isStart(input))
+    .filter((input) => program.hasName(input) && !program.isStart(input))
+    .filter((input) => program.read(input).length <= MOST)
     .map((input) => `${encodeURIComponent(program.nameOf(input))}=${program.read(input).join(",")}`)
     .join("&");
 }

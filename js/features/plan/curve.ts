@@ -21,6 +21,18 @@ export function areaOf({ live, peak }: PlanModel, width: number, height: number)
   return `M0 ${height}${live.map((bytes, i) => `V${top(bytes)}H${right(i)}`).join("")}V${height}Z`;
 }
 
+/** The peak, in large letters, and where it is; then the rest of the summary. */
+export function headlineOf({ summary }: PlanModel): HTMLElement[] {
+  const [, how, least = "", peak, place, rest] =
+    /^(.*?): peak (at least )?(.*?), (.*?)\.(?: (.*)|$)/.exec(summary) ?? [];
+  if (peak === undefined) return [element("span", {}, summary)];
+  return [
+    element("b", {}, `${least}${peak} peak`),
+    element("span", {}, place),
+    element("span", "gw-dim", [how, rest].filter(Boolean).join(". ")),
+  ];
+}
+
 /** The curve of live memory along a planned step: forward, then backward. Its marker is a slider. */
 export class MemoryCurve {
   readonly element = element("div", { class: "gw-plan", hidden: true });
@@ -28,6 +40,7 @@ export class MemoryCurve {
   private index = 0;
   private readonly area = svgElement("path", "gw-plan-area");
   private readonly split = svgElement("path", "gw-plan-split");
+  private readonly headline = element("p", "gw-plan-headline");
   private readonly phases = element("div", { class: "gw-plan-phases", "aria-hidden": "true" });
   private readonly marker = element("span", "gw-plan-marker");
   private readonly peak = element("span", "gw-plan-peak");
@@ -48,7 +61,7 @@ export class MemoryCurve {
       this.split,
     ]);
     this.chart.append(picture, this.peak, this.marker);
-    this.element.append(this.phases, this.chart, this.words);
+    this.element.append(this.headline, this.phases, this.chart, this.words);
     this.chart.addEventListener("pointermove", (event) => this.move(this.under(event)));
     this.chart.addEventListener("click", (event) => {
       this.move(this.under(event));
@@ -87,6 +100,7 @@ export class MemoryCurve {
     );
     this.area.ownerSVGElement?.setAttribute("viewBox", `0 0 ${live.length} ${HEIGHT}`);
     this.chart.title = plan.summary;
+    this.headline.replaceChildren(...headlineOf(plan));
     this.chart.setAttribute("aria-valuemax", String(live.length - 1));
     this.peak.style.left = this.place(peak);
     this.move(peak);

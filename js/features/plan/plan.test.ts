@@ -1,7 +1,7 @@
 // @vitest-environment jsdom
 import { describe, expect, it, vi } from "vitest";
 import type { PlanModel } from "../../wire";
-import { MemoryCurve } from "./curve";
+import { headlineOf, MemoryCurve } from "./curve";
 
 const plan: PlanModel = {
   summary: "Planned, without weights",
@@ -36,6 +36,18 @@ describe("the memory curve", () => {
     expect(chart.getAttribute("aria-valuemax")).toBe("3");
     curve.show(null);
     expect(curve.element.hidden).toBe(true);
+  });
+
+  it("begins with the peak, how it is known, and what does not count", () => {
+    const summary =
+      "Measured by a real step: peak at least 1.5 MiB, Add in 0.fc at run.py:5. Not counted: caches.";
+    const words = headlineOf({ ...plan, summary }).map(({ textContent }) => textContent);
+    expect(words).toEqual([
+      "at least 1.5 MiB peak",
+      "Add in 0.fc at run.py:5",
+      "Measured by a real step. Not counted: caches.",
+    ]);
+    expect(shown().curve.element.firstElementChild?.textContent).toBe(plan.summary);
   });
 
   it("moves with keys, within its ends, and goes to the node", () => {

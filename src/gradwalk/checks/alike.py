@@ -18,10 +18,16 @@ _CLOSE = 1e-5
 _TINY = 1e-6
 _USES = frozenset({"TBackward0", "TransposeBackward0", "MmBackward0", "ConvolutionBackward0"})
 
+_SOFTMAX = ("SoftmaxBackward0", "SafeSoftmaxBackward0")
+_ATTENTIONS = (
+    *("ScaledDotProductFlashAttentionForCpuBackward0", "ScaledDotProductFlashAttentionBackward0"),
+    *("ScaledDotProductEfficientAttentionBackward0", "ScaledDotProductCudnnAttentionBackward0"),
+)
+
 
 def alike_findings(context: CheckContext) -> Iterator[Finding]:
     """Find units that stay alike, results that are constant, and leaves far below others."""
-    found = [*_equal_rows(context), *_constant_ratio(context)]
+    found = [*_equal_rows(context), *_constant_ratio(context), *_one_key(context)]
     yield from found or _far_below(context)
 
 
@@ -76,6 +82,35 @@ def _constant_ratio(context: CheckContext) -> Iterator[Finding]:
             "is that entry: leave out the division."
         )
         yield make(Finding, "alike", "warning", [node], message, {"numbers": one.numel()})
+
+
+def _one_key(context: CheckContext) -> Iterator[Finding]:
+    """Attentions over one key, whose weight is always 1."""
+    keys = dict(_keys_of_attentions(context))
+    if not keys or any(count > 1 for count in keys.values()):
+        return  # the first step of several has one key
+    if any(norm == 0 for _, norm in context.arrived.values()):
+        return  # the finding about zeros says why
+    (node, *more) = keys
+    message = (
+        f"The attention in {context.place(node)} is over one key"
+        f"{f', as in {len(more)} others' if more else ''}, so its weight is always 1 and no "
+        "gradient reaches queries and keys. Give it a sequence of several tokens, or leave the "
+        "attention out."
+    )
+    yield make(Finding, "alike", "info", [node, *more], message, {"attentions": len(keys)})
+
+
+def _keys_of_attentions(context: CheckContext) -> Iterator[tuple[int, int]]:
+    """Yield each attention, and the number of its keys."""
+    for node, op in context.nodes_of((*_SOFTMAX, *_ATTENTIONS)):
+        shape: tuple[int, ...] = context.captured.graph.nodes[node]["shape"] or ()
+        if op in _ATTENTIONS:
+            key = context.saved(node).get("key")
+            if isinstance(key, torch.Tensor) and key.dim() > 1:
+                yield node, key.shape[-2]
+        elif len(shape) > 2:
+            yield node, shape[-1]
 
 
 def _far_below(context: CheckContext) -> Iterator[Finding]:

@@ -12,6 +12,7 @@ import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from html import escape
 
 import torch
 from torch.autograd.graph import Node
@@ -229,3 +230,51 @@ class HeldGraph:
         since = f"; computed at {self.line}" if self.line else ""
         size = f"{plural(self.graphs, 'graph')}, {in_bytes(self.bytes)}"
         return f"{size}: {'; '.join(self.holders)}{since}. {self.advice}".rstrip()
+
+    def _repr_html_(self) -> str:
+        return _bars([self])
+
+
+class HeldGraphs(list[HeldGraph]):
+    """A list of held graphs, which a notebook shows with bars."""
+
+    def _repr_html_(self) -> str:
+        return _bars(self)
+
+
+_MOST_BARS = 20
+_GREEN = "#2f9e75"  # readable on a light and on a dark page
+_CELL = 'style="text-align:left;padding:2px 12px 2px 0;border:0;vertical-align:top"'
+
+
+def _bars(held: Sequence[HeldGraph]) -> str:
+    """A sentence for a notebook, and a table with a bar and the holders of each entry."""
+    if not held:
+        return "<p>No autograd graph is alive.</p>"
+    graphs = sum(each.graphs for each in held)
+    kept = "keep" if graphs > 1 else "keeps"
+    head = f"{plural(graphs, 'graph')} {kept} {in_bytes(sum(each.bytes for each in held))}"
+    most = max(each.bytes for each in held) or 1
+    rows = "".join(_row(each, most) for each in held[:_MOST_BARS])
+    rest = len(held) - _MOST_BARS
+    more = f"<p>and {rest} more</p>" if rest > 0 else ""
+    return (
+        f'<div><p style="margin:0 0 4px"><b>{head}</b></p>'
+        f'<table style="border-collapse:collapse"><tbody>{rows}</tbody></table>{more}</div>'
+    )
+
+
+def _row(held: HeldGraph, most: int) -> str:
+    width = max(2, round(160 * held.bytes / most)) if held.bytes else 0
+    bar = (
+        '<div style="width:160px;height:12px;margin-top:3px;background:#8884">'
+        f'<div style="width:{width}px;height:12px;background:{_GREEN}"></div></div>'
+    )
+    since = f", computed at {held.line}" if held.line else ""
+    words = f"{'; '.join(held.holders)}{since}"
+    advice = f'<div style="opacity:.75">{escape(held.advice)}</div>' if held.advice else ""
+    return (
+        f"<tr><td {_CELL}>{bar}</td><td {_CELL}><b>{in_bytes(held.bytes)}</b></td>"
+        f"<td {_CELL}>{plural(held.graphs, 'graph')}</td>"
+        f"<td {_CELL}>{escape(words)}{advice}</td></tr>"
+    )

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import torch
+
 from ..english import list_some, plural
+from ..explain.constants_and_cuts import at_line
 from ..result import make
-from ..torch_api.checkpoints import keeps_random_state
+from ..torch_api.checkpoints import BothRuns, keeps_random_state
 from ..torch_api.modules import BATCH_NORMS
+from ..tracing.both_runs import runs_of
+from ..tracing.checkpoint_regions import Region
 from .context import CheckContext
 from .finding import Finding
+
+_CLOSE = 1e-3  # sums of many threads differ by their order
 
 _RANDOM = frozenset({"NativeDropoutBackward0", "BernoulliBackward0", "RreluWithNoiseBackward0"})
 _NORMS = frozenset({"NativeBatchNormBackward0", "CudnnBatchNormBackward0"})
@@ -18,16 +25,50 @@ _NORMS = frozenset({"NativeBatchNormBackward0", "CudnnBatchNormBackward0"})
 def recomputed_findings(context: CheckContext) -> Iterator[Finding]:
     """Find parts that draw other random numbers, or update statistics, when they run again."""
     for region in context.captured.regions:
+        runs = runs_of(region.frame)
         frame = None if region.frame is None else region.frame()
         about = context.captured.nodes[region.nodes[0]] if frame is None else frame
-        if keeps_random_state(about) is False:
-            yield from _drawn_anew(context, list(region.nodes), region.called)
+        keeps = keeps_random_state(about) if runs is None else runs.keeps_random_state
+        drawn = [] if keeps is not False else [*_drawn_anew(context, region)]
+        yield from drawn or ([] if runs is None else _differing(region, runs))
     yield from _updated_twice(context)
 
 
-def _drawn_anew(context: CheckContext, nodes: list[int], called: str | None) -> Iterator[Finding]:
-    drawn = [node for node in nodes if _is_random(context, node)]
-    part = called or "The checkpointed part"
+def _differing(region: Region, runs: BothRuns) -> Iterator[Finding]:
+    """The first tensor that a part saved otherwise when it ran again."""
+    for first, again in runs.pairs:
+        tensor = first.tensor()
+        if tensor is not None and tensor is again.tensor():
+            continue  # a tensor of the program, such as the statistics of a batch norm
+        shapes = tuple(first.get("shape", ())), tuple(again.get("shape", ()))
+        if shapes[0] == shapes[1] and not _are_other(first.numbers, again.numbers):
+            continue
+        what = (
+            "computed other numbers"
+            if shapes[0] == shapes[1]
+            else f"computed a tensor of shape {shapes[1]} in place of {shapes[0]}"
+        )
+        message = (
+            f"{region.called or 'The checkpointed part'} {what}"
+            f"{at_line(runs.line_of(first), text=True)} when it ran again for backward. It "
+            "must depend on its arguments alone: draw random numbers of Python or NumPy, and "
+            "change caches and other state, outside of it."
+        )
+        nodes, numbers = list(region.nodes), {"saved tensor": float(first.place)}
+        yield make(Finding, "recomputed", "warning", nodes, message, numbers)
+        return
+
+
+def _are_other(first: torch.Tensor | None, again: torch.Tensor | None) -> bool:
+    if first is None or again is None or first.shape != again.shape:
+        return False
+    one, other = first.double(), again.double()
+    return not torch.allclose(one, other, _CLOSE, _CLOSE * float(one.abs().max()), equal_nan=True)
+
+
+def _drawn_anew(context: CheckContext, region: Region) -> Iterator[Finding]:
+    drawn = [node for node in region.nodes if _is_random(context, node)]
+    part = region.called or "The checkpointed part"
     if drawn:
         message = (
             f"{part} is recomputed with preserve_rng_state=False, and {context.place(drawn[0])} "

@@ -25,6 +25,7 @@ from ..torch_api.modes import grad_mode_kept, unseen
 from ..torch_api.reading import fake_mode_of
 from ..torch_api.saved_tensors import is_freed
 from .alike import alike_findings
+from .axes import axis_findings
 from .context import CheckContext
 from .counting import counting_findings
 from .cuts_inside import cuts_before_leaves, cuts_inside
@@ -111,6 +112,7 @@ def run_checks(context: CheckContext, limits: Limits) -> list[Finding]:
         update_findings,
         shared_findings,
         counting_findings,
+        axis_findings,
         step_findings,
         recomputed_findings,
         alike_findings,

@@ -13,7 +13,7 @@ from ..explain.constants_and_cuts import at_line
 from ..result import make, replaced
 from ..torch_api.modules import BATCH_NORMS
 from ..tracing.records import modules_ran
-from ..tracing.steps import Moved, Step, noted_steps
+from ..tracing.steps import Clip, Moved, Step, noted_steps
 from .context import CheckContext
 from .finding import Finding
 from .updates import held_otherwise
@@ -31,8 +31,68 @@ def step_findings(context: CheckContext) -> Iterator[Finding]:
             if key in context.leaves and each.parameter() is context.leaf(context.leaves[key])
         }
         yield from _of_step(context, type(optimizer).__name__, step, moved)
+        if moved:
+            yield from _of_clips(step)
+            yield from _of_scale(type(optimizer).__name__, step)
     yield from _moving_statistics(context)
     yield from _held_by_none(context)
+
+
+def _of_scale(name: str, step: Step) -> Iterator[Finding]:
+    """Gradients of a scaled loss that a step took as they are, or that were clipped so."""
+    before = step.before
+    clip = next((each for each in before.clips if each.is_of_scaled), None)
+    if before.is_scaled and not before.is_unscaled:
+        message = (
+            f"{name}.step(){at_line(step.where)} took gradients of a loss that a GradScaler "
+            "scaled, and nothing unscaled them. Call scaler.step(optimizer) instead of "
+            "optimizer.step()."
+        )
+    elif clip is not None:
+        message = (
+            f"The clipping{at_line(clip.where, text=True)} saw the gradients of a loss that a "
+            "GradScaler scaled. Call scaler.unscale_(optimizer) before it."
+        )
+    else:
+        return
+    yield make(Finding, "scaled", "warning", [], message)
+
+
+def _of_clips(step: Step) -> Iterator[Finding]:
+    """Calls that clip nothing, or each of several passes."""
+    clips, passes = step.before.clips, step.before.passes
+    if not clips or not passes:
+        return
+    at = at_line(clips[-1].where, text=True)
+    if clips[-1].after == 0:
+        message = (
+            f"The clipping{at} has no effect on the step{at_line(step.where)}: no backward pass is "
+            "between the step before and the clipping. Clip after backward() and before step()."
+        )
+    elif not any(each.grads for each in clips):
+        message = (
+            f"The clipping{at} saw no gradient: none of its parameters has one. Pass the "
+            "parameters of the model, as a list."
+        )
+    elif _clips_each_pass(clips):
+        message = (
+            f"The clipping{at} runs after each of {passes} passes of one step, and so clips "
+            "sums of gradients that were clipped before. Clip once, before step()."
+        )
+    else:
+        return
+    yield make(Finding, "clipped", "info", [], message, {"clips": len(clips)})
+
+
+def _clips_each_pass(clips: list[Clip]) -> bool:
+    """Whether the same gradients were clipped after one pass, and again after a later one."""
+    seen: dict[int, int] = {}
+    for clip in clips:
+        for reference in clip.grads:
+            grad = reference()
+            if grad is not None and seen.setdefault(id(grad), clip.after) < clip.after:
+                return True
+    return False
 
 
 def _held_by_none(context: CheckContext) -> Iterator[Finding]:

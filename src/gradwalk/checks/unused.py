@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from types import CodeType, FunctionType
 
 import torch
 
 from ..graph.adjacency import walk
+from ..graph.lost_variables import lost_variable
 from ..result import make
-from ..torch_api.modules import own_buffers
+from ..schema.findings import Severity
+from ..torch_api.modules import module_hooks, own_buffers
 from ..torch_api.nodes import Edge, gradient_edge, leaf_tensor
+from ..torch_api.reading import hooks_of
 from ..torch_api.saved_tensors import is_freed
 from ..tracing.records import modules_ran
+from ..tracing.source_line import is_installed
 from .context import CheckContext
 from .finding import Finding
 
@@ -31,6 +36,7 @@ def unused_findings(context: CheckContext) -> Iterator[Finding]:
     yield from _terms(context)
     yield from _not_learned(context)
     yield from _real_parts(context)
+    yield from _hooks_without_result(context)
 
 
 def _has_word(name: str, words: re.Pattern[str]) -> bool:
@@ -127,3 +133,32 @@ def _real_parts(context: CheckContext) -> Iterator[Finding]:
                 "torch.view_as_real() for both parts."
             )
             yield make(Finding, "unused-result", "warning", [node], message)
+
+
+def _hooks_without_result(context: CheckContext) -> Iterator[Finding]:
+    """Hooks that compute a new value in a variable, and return None."""
+    hooks: dict[CodeType, tuple[str, str]] = {}
+    for node in context.leaves.values():
+        leaf = context.leaf(node)
+        for hook in (hooks_of(leaf) or {}).values() if leaf is not None else ():
+            hooks |= {code: (context.name(node), "gradient") for code in _codes(hook)}
+    for reference, variable, path in context.called.places.values():
+        module = reference()
+        for what, each in module_hooks(module) if module is not None else ():
+            hooks |= dict.fromkeys(_codes(each), (path or variable, what))
+    for code, (name, what) in hooks.items():
+        lost = lost_variable(code)
+        if lost is not None:
+            message = (
+                f"The hook {code.co_name}() of {name} computes {lost} and returns None, so the "
+                f"{what} stays as it is. To change it, end the hook with return {lost}."
+            )
+            is_own = lost in code.co_varnames[: code.co_argcount]
+            severity: Severity = "warning" if is_own else "info"
+            yield make(Finding, "unused-result", severity, [], message)
+
+
+def _codes(hook: object) -> Iterator[CodeType]:
+    function = getattr(hook, "__func__", hook)
+    if isinstance(function, FunctionType) and not is_installed(function.__code__.co_filename):
+        yield function.__code__

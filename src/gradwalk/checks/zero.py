@@ -59,6 +59,12 @@ def zero_findings(context: CheckContext) -> Iterator[Finding]:
         start = ends[0] if waits else ends[0].upper()  # a name stays
         why = f"{context.place(block.node)} blocks it ({block.why.words}){like}. {start}{ends[1:]}."
         why = _impossible_labels(context, block.node) or why
+        zeros = [n for n in factors_of(context.captured, block) if context.leaf(n) is not None]
+        if zeros and not waits and severity == "warning":
+            why = (
+                f"{context.place(block.node)} multiplies by {context.name(zeros[0])}, which is "
+                "zero everywhere. Initialise it at random, as torch's layers do."
+            )
         yield _zero_finding(context, nodes, severity, why)
     # A `.grad` that is zero for no reason in the graph may have been cleared.
     if found.rest and run is not None:
@@ -174,14 +180,21 @@ def _born(context: CheckContext, birth: FirstZero) -> str:
     constants = seen.constants if seen is not None and is_product else ()
     if any(isinstance(each.values, (int, float)) and not each.values for each in constants):
         return f"{start}, because it multiplies by 0"
-    why = "Its parts cancel out, a factor was zero, or the derivative is zero at its input"
     is_half = context.captured.graph.nodes[birth.node]["dtype"] == "torch.float16"
     if is_half and birth.norm and birth.norm < 1e4 * _LEAST_OF_HALF:
-        why += (
-            f", or it is below {_LEAST_OF_HALF:g}, which torch.float16 rounds to zero: scale the "
-            "loss"
-        )
-    return f"{start}. {why}"
+        least = f"float16 rounds what is below {_LEAST_OF_HALF:g} to 0 (inferred)"
+        return f"{start}: {least}. {_wider(context)}"
+    return (
+        f"{start}. Its parts cancel out, a factor was zero, or the derivative is zero at its input"
+    )
+
+
+def _wider(context: CheckContext) -> str:
+    """What helps against an underflow: a GradScaler refuses gradients of float16 parameters."""
+    leaves = map(context.leaf, context.leaves.values())
+    if any(leaf is not None and leaf.dtype is torch.float16 for leaf in leaves):
+        return "Use bfloat16, or parameters in float32 with autocast and a torch.amp.GradScaler"
+    return "Scale the loss with a torch.amp.GradScaler, or use bfloat16"
 
 
 def _is_empty(context: CheckContext, node: int) -> bool:

@@ -117,10 +117,10 @@ def explain_grad(
         tensor (torch.Tensor | nn.Module | str): A tensor; a module, for all its parameters; or the
             name of a leaf of the graph, or of a parameter of the caller's variables.
         *outputs (Outputs | RecordedGraph): The tensors that backward starts from, such as the loss,
-            also in lists, tuples and dicts. Or the widget or the `gradwalk.Recording` that shows
-            their graph: then the answer uses its recorded backward pass. Given a loss, it uses the
-            pass of an open widget on it. If the forward pass ran under `gradwalk.watch`, the answer
-            names the line where the gradient was cut.
+            also in lists, tuples and dicts. Or the widget or the `gradwalk.results.Recording` that
+            shows their graph: then the answer uses its recorded backward pass. Given a loss, it
+            uses the pass of an open widget on it. If the forward pass ran under `gradwalk.watch`,
+            the answer names the line where the gradient was cut.
         stacklevel (int, optional): The frame whose variables give names, as for ``warnings.warn``:
             1 is the caller, and a function that wraps this one passes 2. Default: ``1``.
 

@@ -84,6 +84,7 @@ class PageParts(NamedTuple):
     name: str  # of the script in place of "page.js", and of a style sheet
     data: Mapping[str, str]  # texts for the script, by the id of their element; without "<"
     prepare: Callable[[SavedGraphModel], SavedGraphModel]  # changes what the page shows
+    has_text: bool = True  # whether the page has the graph as text where scripts are off
 
 
 LIVE: Hook[Callable[[GraphSource, str | None], PageParts]] = Hook()
@@ -115,7 +116,9 @@ def page(
         policy=policy,
         title=html.escape(well_formed(title or f"{kind} graph of {counts}")),
         style=style,
-        text=html.escape(text_tree(graph, _MOST_LINES, shown.source.model)),
+        text=""
+        if parts is not None and not parts.has_text
+        else html.escape(text_tree(graph, _MOST_LINES, shown.source.model)),
         model=base64.b64encode(
             packed_graph(shown, source, prepare=None if parts is None else parts.prepare)
         ).decode("ascii"),
@@ -143,17 +146,18 @@ def page_of_several(
     )
 
 
-def shared_script() -> tuple[str, str]:
-    """Return name and text of the script that pages of one folder and release share."""
-    script = _ADD_STYLE % json.dumps(bundle("widget.css")) + bundle("page.js")
+def shared_script(name: str = "page") -> tuple[str, str]:
+    """Return name and text of the script that pages of one folder, kind and release share."""
+    style = bundle("widget.css") + ("" if name == "page" else bundle(f"{name}.css"))
+    script = _ADD_STYLE % json.dumps(style) + bundle(f"{name}.js")
     return f"gradwalk-{hashlib.sha256(script.encode('utf-8')).hexdigest()[:12]}.js", script
 
 
-def write_shared_script(folder: Path) -> None:
+def write_shared_script(folder: Path, name: str = "page") -> None:
     """Write the shared script into a folder, unless it is there."""
-    name, script = shared_script()
-    if not (folder / name).exists():
-        write_file(folder / name, script, "to_html")
+    file, script = shared_script(name)
+    if not (folder / file).exists():
+        write_file(folder / file, script, "to_html")
 
 
 _SHARED_POLICY = (

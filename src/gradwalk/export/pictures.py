@@ -326,17 +326,13 @@ def to_html(
         )
     if quiz is not None and not live:
         raise ValueError(f"to_html() was given quiz={quiz!r} without live=True. Give both.")
-    if live and assets == "shared":
-        raise ValueError(
-            "A live page has its script in it. Leave assets='shared' or live=True out."
-        )
     to = None if path is None else read_path(path, "to_html")
-    shared = shared_script()[0] if assets == "shared" else None
-    if live:
-        text = live_page(self, title, source, quiz)
-        return text if to is None else write_file(to, text, "to_html")
+    kind = "live" if live else "page"
+    shared = shared_script(kind)[0] if assets == "shared" else None
     shown = self._graphs_shown()
-    if len(shown) > 1:
+    if live:
+        text = live_page(self, title, source, quiz, shared=shared)
+    elif len(shown) > 1:
         text = page_of_several(shown, title, source, shared)
     else:
         (only,) = shown.values()
@@ -344,8 +340,8 @@ def to_html(
     if to is None:
         return text
     if shared is not None:
-        write_shared_script(to.parent)
-    return write_file(path, text, "to_html")
+        write_shared_script(to.parent, kind)
+    return write_file(to, text, "to_html")
 
 
 def embed(
@@ -394,7 +390,9 @@ def live_page(
     title: str | None,
     source: bool,
     quiz: str | None = None,
+    *,
     make: Callable[[GraphSource, str | None], PageParts] | None = None,
+    shared: str | None = None,
 ) -> str:
     """Return a page that computes; ``make``: how, by default from what `watch` saw."""
     making = make or LIVE.first()
@@ -407,7 +405,7 @@ def live_page(
                 f"A live page shows one graph, and this has {len(shown)}. Write a page of each."
             )
         (only,) = shown.values()
-        return page(only, title, source, None, making(only.source, quiz))
+        return page(only, title, source, shared, making(only.source, quiz))
     finally:
         if started and reset is not None:
             reset()

@@ -190,6 +190,65 @@ def _inputs(frame: Any) -> list[Any]:
     return [each for each in kept if hasattr(each, "register_hooks")]  # a SavedTensor
 
 
+class NotedTensor(dict[str, Any]):
+    """Torch's note of a saved tensor, with some of its numbers; it compares as torch's own."""
+
+    numbers: torch.Tensor | None
+    tensor: weakref.ref[torch.Tensor]
+    place: int  # among the saved tensors of its part
+    pairs: list[tuple[NotedTensor, NotedTensor]]
+
+    def __ne__(self, other: object) -> bool:
+        if isinstance(other, NotedTensor):  # torch compares both runs
+            self.pairs.append((self, other))
+        return bool(dict.__ne__(self, other))
+
+    __eq__ = dict.__eq__
+    __hash__ = None
+
+
+class BothRuns:
+    """Some numbers of the tensors that a part saved in its forward pass, and when it ran again."""
+
+    def __init__(self, frame: Any, sample: Callable[[torch.Tensor], torch.Tensor | None]) -> None:
+        self._extract, self._sample = frame.metadata_fn, sample
+        self.keeps_random_state = keeps_random_state(frame)
+        self.count = 0  # of saved tensors so far
+        self.pairs: list[tuple[NotedTensor, NotedTensor]] = []
+        self.ends: list[tuple[int, Any]] = []  # number of tensors at the end of a line
+
+    def __call__(self, tensor: torch.Tensor) -> Any:
+        """Describe a saved tensor to torch, which compares the descriptions of both runs."""
+        about = self._extract(tensor)
+        if type(about) is not dict:
+            return about
+        noted = NotedTensor(about)
+        noted.numbers, noted.tensor = self._sample(tensor), weakref.ref(tensor)
+        noted.place, noted.pairs = self.count, self.pairs
+        self.count += 1
+        return noted
+
+    def line_of(self, noted: NotedTensor) -> Any | None:
+        """Return the line that saved a tensor."""
+        return next((line for end, line in self.ends if noted.place < end), None)
+
+
+def both_runs(
+    frame: Frame, sample: Callable[[torch.Tensor], torch.Tensor | None]
+) -> BothRuns | None:
+    """Return what a part notes of both of its runs, from now on; None where torch notes nothing.
+
+    ``sample``: copies a few numbers of a tensor.
+    """
+    alive = frame()
+    extract = getattr(alive, "metadata_fn", None)
+    if isinstance(extract, BothRuns) or not callable(extract):
+        return extract if isinstance(extract, BothRuns) else None
+    found = BothRuns(alive, sample)
+    alive.metadata_fn = found  # type: ignore[union-attr]
+    return found
+
+
 def has_policy(frame: Any) -> bool:
     """Whether selective checkpointing chooses tensors to keep."""
     context = _variable(frame, "recompute_context")

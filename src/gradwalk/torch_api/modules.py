@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, cast
 
 import torch
@@ -11,6 +11,12 @@ from torch import nn
 
 from .capability import capability
 
+_HOOKED = {
+    "_forward_hooks": "output",
+    "_forward_pre_hooks": "input",
+    "_backward_hooks": "gradient",
+    "_backward_pre_hooks": "gradient",
+}
 BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.SyncBatchNorm)
 
 
@@ -45,6 +51,14 @@ def own_buffers(read: Any) -> Callable[[nn.Module], dict[str, torch.Tensor | Non
     if read(module)["running_mean"] is not module.running_mean:
         raise ValueError("torch gives other buffers.")
     return cast("Callable[[nn.Module], dict[str, torch.Tensor | None]]", read)
+
+
+def module_hooks(module: nn.Module) -> Iterator[tuple[str, Any]]:
+    """Yield the hooks of a module, each with the word for the value that it may replace."""
+    for attribute, what in _HOOKED.items():
+        hooks = vars(module).get(attribute)
+        for hook in hooks.values() if isinstance(hooks, dict) else ():
+            yield what, hook
 
 
 def stand_in(

@@ -25,7 +25,8 @@ from ..torch_api.reading import (
     storage_id,
     version_of,
 )
-from . import records, weak_id_dict
+from . import records, steps, weak_id_dict
+from .both_runs import note_line
 from .call_log import READS, CallLog, LoggedCall, tensors_in_order, written
 from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, gives_constants, note_derivatives
@@ -140,6 +141,8 @@ class Session:
 
     def record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Record a call that has returned."""
+        if _gave_back(call, kind, result):
+            return
         noted = self._logged(call, kind)
         self._record_call(call, kind, result)
         if noted is not None:
@@ -151,6 +154,8 @@ class Session:
             return
         if kind.may_change or (keywords and may_change(keywords)):
             self._note_changes(call, kind)
+        if kind.name in steps.NOTED:
+            steps.note_call(kind.name, call.frame, arguments)
         makes_nodes = call.start < call.end
         if makes_nodes and type(result) is torch.Tensor and result.requires_grad:
             self._record_made(call, kind, (result,), result)  # most calls
@@ -411,6 +416,8 @@ class Session:
         """Make the record of a call."""
         parents, leaves, constants, needed = taken
         records, frame = self._records, None if saving_hooks(True) is None else frame_here()
+        if frame is not None:
+            note_line(frame, made[3])
         where = self.modules.current, frame, leaves, constants, needed, records.derivatives
         return records.add(_new(CallFacts, (*made, *where, *gave)), parents, self._log)
 
@@ -604,6 +611,14 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def _gave_back(call: Call, kind: CallKind, result: Any) -> bool:
+    """Return whether a call gave its operand back unchanged, as a dropout does in eval mode."""
+    given = call.arguments
+    if kind.inplace_at is None or not given or result is not given[0] or call.start < call.end:
+        return False
+    return bool(result.requires_grad) and not changed_by(kind, given, call.keywords)
 
 
 def _is_same_large(last: LeafSnapshot, leaf: torch.Tensor) -> bool:

@@ -7,6 +7,7 @@ noted, and then fewer and fewer: the 4th, the 8th, ... Nothing waits for a devic
 from __future__ import annotations
 
 import contextlib
+import inspect
 import sys
 import weakref
 from collections.abc import Collection, Iterable, Iterator
@@ -15,18 +16,31 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.amp import GradScaler
+from torch.nn.utils import clip_grad_norm_
 from torch.optim.optimizer import (
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
 
 from ..torch_api.modes import unseen
-from ..torch_api.reading import is_plain
-from .source_line import SourceLine, here
+from .both_runs import few_numbers
+from .operands import tensors_of
+from .source_line import SourceLine, here, line_at
 
 _OPTIMIZER = register_optimizer_step_post_hook.__code__.co_filename
-_SAMPLED = 64  # numbers of a parameter
 _ALWAYS = 3  # steps
+_CLIPPING = inspect.unwrap(clip_grad_norm_).__code__.co_filename
+_SCALER = GradScaler.scale.__code__.co_filename
+_SCALES = ("scale", "apply_scale")
+NOTED = frozenset(
+    {
+        # What clipping calls first; without any gradient it makes the tensor 0.
+        *("tensor", "_foreach_norm", "_foreach_clamp_min_"),
+        *("to", "_amp_foreach_non_finite_check_and_unscale_"),
+    }
+)
+"""The functions whose calls may be noted."""
 
 
 @dataclass
@@ -41,12 +55,36 @@ class Moved:
 
 
 @dataclass
+class Clip:
+    """A call that clips gradients."""
+
+    where: SourceLine | None
+    after: int  # passes since the step before
+    grads: list[weakref.ref[torch.Tensor]]
+    is_of_scaled: bool  # whether a GradScaler had scaled them
+
+
+@dataclass
+class Passes:
+    """The numbers of targets that the losses of backward passes average over."""
+
+    counts: list[int] = field(default_factory=list)  # one for each pass
+    leaves: set[int] = field(default_factory=set)  # the ``id`` of the leaves of the passes
+    step: SourceLine | None = None  # the line of the step that ended them
+    clips: list[Clip] = field(default_factory=list)
+    passes: int = 0  # all of them
+    is_scaled: bool = False  # whether a GradScaler scaled a loss
+    is_unscaled: bool = False
+
+
+@dataclass
 class Step:
     """The latest step of an optimizer that was noted."""
 
     optimizer: weakref.ref[torch.optim.Optimizer]
     where: SourceLine | None
     moved: dict[int, Moved] = field(default_factory=dict)  # by the ``id`` of the parameter
+    before: Passes = field(default_factory=Passes)  # since the step before
     is_done: bool = False
 
 
@@ -54,16 +92,7 @@ _steps: weakref.WeakKeyDictionary[torch.optim.Optimizer, Step] = weakref.WeakKey
 _counts: weakref.WeakKeyDictionary[torch.optim.Optimizer, int] = weakref.WeakKeyDictionary()
 
 
-@dataclass
-class _Passes:
-    """The numbers of targets that the losses of backward passes average over."""
-
-    counts: list[int] = field(default_factory=list)  # one for each pass
-    leaves: set[int] = field(default_factory=set)  # the ``id`` of the leaves of the passes
-    step: SourceLine | None = None  # the line of the step that ended them
-
-
-_since_step, _of_step = _Passes(), _Passes()
+_since_step, _of_step = Passes(), Passes()
 _MOST_PASSES = 64
 
 
@@ -72,6 +101,23 @@ def note_counts(targets: int, leaves: Iterable[int]) -> None:
     if len(_since_step.counts) < _MOST_PASSES:
         _since_step.counts.append(targets)
         _since_step.leaves.update(leaves)
+
+
+def note_pass() -> None:
+    """Note that a backward pass begins."""
+    _since_step.passes += 1
+
+
+def note_call(name: str, frame: FrameType, arguments: tuple[Any, ...]) -> None:
+    """Note a call, one of `NOTED`, if it is one of clipping or of a GradScaler."""
+    code, seen = frame.f_code, _since_step
+    if code.co_filename == _SCALER:
+        seen.is_scaled |= name == "to" and code.co_name in _SCALES
+        seen.is_unscaled |= name.endswith("unscale_")
+    elif code.co_filename == _CLIPPING and name != "to" and len(seen.clips) < _MOST_PASSES:
+        grads = [*map(weakref.ref, tensors_of(arguments[0]))]
+        is_early = seen.is_scaled and not seen.is_unscaled
+        seen.clips.append(Clip(line_at(frame), seen.passes, grads, is_early))
 
 
 def noted_counts(leaves: Collection[int]) -> tuple[SourceLine | None, list[int]]:
@@ -84,9 +130,9 @@ def noted_counts(leaves: Collection[int]) -> tuple[SourceLine | None, list[int]]
 
 def _end_passes(where: SourceLine | None) -> None:
     global _since_step, _of_step
-    if _since_step.counts:
+    if _since_step.counts or _since_step.passes or _since_step.clips:
         _since_step.step = where
-        _since_step, _of_step = _Passes(), _since_step
+        _since_step, _of_step = Passes(), _since_step
 
 
 def noted_steps() -> Iterator[tuple[torch.optim.Optimizer, Step]]:
@@ -123,10 +169,12 @@ class StepHooks:
         if torch.compiler.is_compiling() or not self._is_watched():
             return
         with contextlib.suppress(Exception), unseen(), torch.no_grad():  # the step runs in any case
+            before = _since_step
             _end_passes(here())
             count = _counts[optimizer] = _counts.get(optimizer, 0) + 1
             if count <= _ALWAYS or not count & (count - 1):
-                _steps[optimizer] = _begun(optimizer)
+                step = _steps[optimizer] = _begun(optimizer)
+                step.before = before
 
     def _after(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if torch.compiler.is_compiling() or not self._is_watched():
@@ -138,7 +186,7 @@ class StepHooks:
             step.is_done = True
             for moved in step.moved.values():
                 parameter = moved.parameter()
-                moved.after = None if parameter is None else _some(parameter)
+                moved.after = None if parameter is None else few_numbers(parameter)
 
 
 def _is_in_step() -> bool:
@@ -156,18 +204,10 @@ def _begun(optimizer: torch.optim.Optimizer) -> Step:
     step = Step(weakref.ref(optimizer), here())
     for group in optimizer.param_groups:
         for parameter in group["params"]:
-            before = _some(parameter)
+            before = few_numbers(parameter)
             if before is not None:
-                grad = None if parameter.grad is None else _some(parameter.grad)
+                grad = None if parameter.grad is None else few_numbers(parameter.grad)
                 if grad is not None or parameter.grad is None:
                     moved = Moved(weakref.ref(parameter), before, grad, group.get("lr"))
                     step.moved[id(parameter)] = moved
     return step
-
-
-def _some(tensor: torch.Tensor) -> torch.Tensor | None:
-    """Copy some numbers of a tensor; None where they cannot be read."""
-    if not is_plain(tensor) or not tensor.numel() or not tensor.is_contiguous():
-        return None
-    flat = tensor.detach().view(-1)
-    return flat[:: max(1, flat.numel() // _SAMPLED)][:_SAMPLED].clone()

@@ -28,7 +28,8 @@ from ..torch_api.modes import (
 from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.watching import can_watch
 from . import failed_call
-from .operands import PLAIN_RESULTS, CallKind, call_kind, changed_by, tensors_of
+from .call_site import call_at, leave_out
+from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
 from .steps import StepHooks
 
@@ -46,12 +47,6 @@ def _only(result: Any) -> Tensor | None:
     if type(result) is tuple and len(result) == 2 and result[1] is None:
         result = result[0]  # an attention without its weights
     return result if type(result) is Tensor and result.requires_grad else None
-
-
-def _gave_back(kind: CallKind, args: Any, kwargs: Any, result: Any) -> bool:
-    """Return whether a call gave its operand back unchanged, as a dropout does in eval mode."""
-    is_same = args and result is args[0] and kind.inplace_at is not None
-    return is_same and result.requires_grad and not changed_by(kind, args, kwargs or _NO_KEYWORDS)
 
 
 class _Watcher(TorchFunctionMode):
@@ -76,23 +71,26 @@ class _Watcher(TorchFunctionMode):
             return func(*args, **(kwargs or {}))
         kind, start = call_kind(func), next_sequence_nr()
         random = self.session.state_before(kwargs) if kind.draws else None
-        if kind.runs_backward:
-            with self.session.around_backward(args):
-                result = func(*args, **(kwargs or {}))
-        else:
-            result = func(*args, **kwargs) if kwargs else func(*args)
+        caller = sys._getframe(1)
+        run = call_at(caller)
+        try:
+            if kind.runs_backward:
+                with self.session.around_backward(args):
+                    result = run(func, args, kwargs or _NO_KEYWORDS)
+            else:
+                result = run(func, args, kwargs or _NO_KEYWORDS)
+        except BaseException as error:
+            leave_out(error)
+            raise
         # Any tensor subclass may raise, and the user's program and modes must not notice.
         try:
             if kind.only_asks and type(result) in PLAIN_RESULTS and not kwargs:
                 return result
-            end, caller = next_sequence_nr(), sys._getframe(1)
+            end = next_sequence_nr()
             call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
             if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
-                session, only = self.session, None
-                if start < end:
-                    only = _only(result) if kind.is_plain else None
-                elif _gave_back(kind, args, kwargs, result):
-                    return result
+                session = self.session
+                only = _only(result) if start < end and kind.is_plain else None
                 if only is None or not session.record_only(call, kind, only):
                     session.record_call(call, kind, result)
             elif not is_compiling():

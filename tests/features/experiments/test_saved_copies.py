@@ -36,6 +36,18 @@ def test_edits_work_after_the_users_own_backward():
         assert (w.grad, b.grad) == (torch.tensor(-24.0), torch.tensor(-12.0))
 
 
+def test_what_if_of_a_widget_runs_after_the_users_own_backward():
+    loss, _, _ = neuron()
+    expected = what_if(loss, scale={(0, 0): 0.5})
+    with closing(GraphWidget(loss)) as widget:
+        loss.backward()
+        found = what_if(widget, scale={(0, 0): 0.5})
+        assert found.before == expected.before
+        assert found.after == expected.after
+    with pytest.raises(RuntimeError, match="freed"):
+        what_if(loss, scale={(0, 0): 0.5})
+
+
 def attend(x: torch.Tensor) -> torch.Tensor:
     found: torch.Tensor = nn.MultiheadAttention(4, 2)(x, x, x, need_weights=False)[0]
     return found

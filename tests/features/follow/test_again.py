@@ -94,6 +94,22 @@ def written(net, x, y, is_bad):
     return loss + (spread.sqrt() * spread).mean() if is_bad else loss
 
 
+class Packed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.head = nn.GRU(2, 8, batch_first=True), nn.Linear(8, 3)
+
+
+def packed(net, x, y, is_bad):
+    """A module that is called with packed sequences, and returns some."""
+    sequences = nn.utils.rnn.pack_sequence([x[:4].view(8, 2), x[4:7].view(6, 2)])
+    out, _ = nn.utils.rnn.pad_packed_sequence(net.rnn(sequences)[0], batch_first=True)
+    hidden = out[0]
+    if is_bad:
+        hidden = hidden + (hidden * 0).sqrt() * 0
+    return functional.cross_entropy(net.head(hidden), y)
+
+
 def root(hidden):
     return hidden + (hidden * 0).sqrt() * 0
 
@@ -110,6 +126,7 @@ PROGRAMS = {
     "a loss of a module": (loss_module, Net),
     "bfloat16": (in_half, Net),
     "in place": (written, Net),
+    "packed sequences": (packed, Packed),
 }
 
 

@@ -418,4 +418,4 @@ def test_wrong_arguments():
     with pytest.raises(ValueError, match=r"at=0\. Give the number of a step"):
         follow(net, optimizer, at=0)
     with pytest.raises(TypeError, match="makes nothing"):
-        gradwalk.FollowedRun()
+        gradwalk.results.FollowedRun()

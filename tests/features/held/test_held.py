@@ -14,8 +14,9 @@ from leaks import LEAKS, one
 from torch.autograd.graph import Node
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from gradwalk import GraphWidget, HeldGraph, held, record, watch
+from gradwalk import GraphWidget, held, record, watch
 from gradwalk.result import make
+from gradwalk.results import HeldGraph
 
 
 def alive():
@@ -137,6 +138,22 @@ def test_the_graph_of_one_tensor():
         "1 graph, 412 bytes: history[1] (list, local of test_the_graph_of_one_tensor()). "
         "Keep `loss.item()` or `loss.detach()` there instead."
     )
+
+
+def test_a_notebook_shows_a_bar_for_each(monkeypatch):
+    losses = {"<small>": one(0)}
+    large = (torch.ones(100_000, requires_grad=True) * 2).exp().sum()
+    found = held()
+    shown = found._repr_html_()
+    assert shown.count("<tr>") == len(found) >= 2
+    assert f"<b>{sum(each.graphs for each in found)} graphs keep" in shown
+    assert "&lt;small&gt;" in shown
+    assert "<small>" not in shown
+    assert found[0]._repr_html_().count("<tr>") == 1
+    assert "width:160px;height:12px;background" in found[0]._repr_html_()
+    del losses, large
+    monkeypatch.setattr("gradwalk.features.held.held.held_graphs", lambda _: [])
+    assert "No autograd graph is alive" in held()._repr_html_()
 
 
 def test_the_line_is_known_under_watch():

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from live_engine import computed, off_by, taped_model, tensor_of
+from live_engine import computed, is_right, off_by, taped_model, tensor_of
 
 from gradwalk.features.live.calls import CALLS
 from gradwalk.features.live.tape import Tape
 
 pytestmark = [pytest.mark.one_python, pytest.mark.filterwarnings("ignore")]
 
-ULPS = {torch.float32: 4.0, torch.float64: 4500.0}  # 1e-12 in double precision
 MOST_SAMPLES = 12
 F = torch.nn.functional
 
@@ -120,22 +119,3 @@ def test_every_call_gives_what_torch_gives(dtype):
                 if not is_right(tensor, output, kinds):
                     wrong.append((name, off_by(tensor, output), kinds))
     assert not wrong, wrong[:10]
-
-
-SUMS = {"add", "avg_pool2d", "avg_pool2d_backward", "bmm", "convolution", "convolution_backward"}
-SUMS |= {"cumsum", "index_add", "index_put", "mean", "mm", "scatter_add", "sub", "sum", "var"}
-SUMS |= {"rsub", "prod", "cumprod"}
-
-
-def is_right(found: torch.Tensor, expected: torch.Tensor, kinds: set[str]) -> bool:
-    """Whether numbers are torch's: within 4 units, where sums cancel of the largest number."""
-    most = ULPS.get(expected.dtype, 4.0)
-    if off_by(found, expected) <= most:
-        return True
-    if not kinds & SUMS or not expected.is_floating_point():
-        return False
-    finite = expected[expected.isfinite()]
-    both = (found == expected) | (found.isnan() & expected.isnan())
-    size = float(finite.abs().max()) if finite.numel() else 0.0
-    unit = torch.finfo(expected.dtype).eps * max(size, 1.0)
-    return bool((both | ((found - expected).abs() <= 16 * unit)).all())

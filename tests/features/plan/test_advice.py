@@ -10,10 +10,11 @@ import torch
 from planned_steps import STEPS, Decoder, Step, next_tokens, squares, tokens
 from torch import nn
 
-from gradwalk import Advice, Plan, plan
+from gradwalk import plan
 from gradwalk.amounts import Bytes, Flops, read_bytes
 from gradwalk.features.plan.advice import code_for
 from gradwalk.result import make
+from gradwalk.results import Advice, Plan
 
 BUDGETS = (0.75, 0.5, 0.3)
 

@@ -138,6 +138,52 @@ def test_bags_of_embeddings_count_to_the_byte(mode):
     assert_equal_curves(Step(bags, torch.randint(0, 100, (8, 7)), squares))
 
 
+class Transposed(nn.Module):
+    """Normalizes a tensor whose axes are exchanged, so that the layout decides about copies."""
+
+    def __init__(self, norm: nn.Module, axes: tuple[int, ...]) -> None:
+        super().__init__()
+        self.norm, self.axes = norm, axes
+        self.last = nn.Linear(8, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        back = [self.axes.index(each) for each in range(len(self.axes))]
+        return self.last(self.norm(x.permute(self.axes)).permute(back)).transpose(1, 2)
+
+
+NORMS: dict[str, Any] = {
+    "batch": lambda: (nn.BatchNorm1d(8), (0, 2, 1), (4, 5, 8)),
+    "batch, channels last": lambda: (nn.BatchNorm2d(8), (0, 3, 1, 2), (2, 5, 6, 8)),
+    "batch, other axes": lambda: (nn.BatchNorm2d(8), (1, 3, 0, 2), (5, 2, 6, 8)),
+    "layer": lambda: (nn.LayerNorm(8), (1, 0, 2), (5, 4, 8)),
+    "group": lambda: (nn.GroupNorm(2, 8), (0, 2, 1), (4, 5, 8)),
+    "instance": lambda: (nn.InstanceNorm1d(8, affine=True), (0, 2, 1), (4, 5, 8)),
+}
+
+
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_of_exchanged_axes_count_to_the_byte(name):
+    norm, axes, shape = NORMS[name]()
+    step = Step(Transposed(norm, axes), torch.randn(shape), squares)
+    found = plan(step.model, step.batch, loss=step.loss)
+    assert not found.measured
+    assert found.peak == tracked(step)[0]
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_a_gradient_of_exchanged_axes_counts_to_the_byte(axis):
+    class Pooled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.norm = nn.Linear(8, 8), nn.LayerNorm(8)
+            self.pool = nn.AdaptiveAvgPool1d(1)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.pool(self.norm(self.first(x)).transpose(1, axis))
+
+    assert_equal_curves(Step(Pooled(), torch.randn(4, 5, 8), squares))
+
+
 SPARSE = {"aten._sparse_mm_reduce_impl.default"}  # its operand is sparse, which no plan copies
 
 

@@ -10,8 +10,9 @@ from torch import nn
 from torch.nn import functional as F
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from gradwalk import Plan, plan
+from gradwalk import plan
 from gradwalk.features.plan import run_step
+from gradwalk.results import Plan
 from gradwalk.torch_api.fake_tensors import fake_mode
 
 

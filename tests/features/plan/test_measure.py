@@ -9,9 +9,10 @@ import torch
 from planned_steps import STEPS, Decoder, next_tokens, tokens
 
 import gradwalk
-from gradwalk import GraphWidget, Measurement
+from gradwalk import GraphWidget
 from gradwalk.checks.memory import saved_memory
 from gradwalk.features.plan.measure import _timed
+from gradwalk.results import Measurement
 
 
 def example() -> tuple[torch.nn.Module, torch.Tensor]:

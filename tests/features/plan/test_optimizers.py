@@ -8,7 +8,8 @@ from memory_oracle import tracked
 from planned_steps import Step, squares
 from torch import nn
 
-from gradwalk import Plan, plan
+from gradwalk import plan
+from gradwalk.results import Plan
 
 NAMES = ("Adafactor", "ASGD", "Adam", "AdamW", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD")
 

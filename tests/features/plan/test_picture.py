@@ -8,7 +8,8 @@ from planned_steps import STEPS, Step
 from torch import nn
 
 import gradwalk
-from gradwalk import GraphWidget, Plan, plan
+from gradwalk import GraphWidget, plan
+from gradwalk.results import Plan
 
 
 def planned(name: str) -> Plan:

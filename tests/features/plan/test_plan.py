@@ -10,7 +10,8 @@ from planned_steps import STEPS, Decoder, Step, next_tokens, tokens
 from torch import nn
 
 import gradwalk
-from gradwalk import Plan, plan
+from gradwalk import plan
+from gradwalk.results import Plan
 
 
 def planned(step: Step) -> Plan:

@@ -11,7 +11,8 @@ from processes import together
 from torch import nn
 from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-from gradwalk import Plan, plan
+from gradwalk import plan
+from gradwalk.results import Plan
 
 pytestmark = pytest.mark.one_python
 

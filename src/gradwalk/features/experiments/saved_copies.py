@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,7 @@ class SavedCopies:
     def __init__(self, captured: Capture) -> None:
         """Copy the saved tensors of a graph that no backward pass has freed."""
         self.captured = captured
+        _made[id(captured)] = self
         self._saved: dict[int, dict[str, torch.Tensor]] = {}
         if len(captured.nodes) <= MOST_NODES:
             with unseen(), torch.no_grad():
@@ -64,6 +66,15 @@ class SavedCopies:
             )
             for i in self.captured.of_classes(keeps_tensors)
         )
+
+
+_made: weakref.WeakValueDictionary[int, SavedCopies] = weakref.WeakValueDictionary()
+
+
+def copies_of(captured: Capture) -> SavedCopies | None:
+    """Return the copies that an open widget holds of a graph; None if it has none."""
+    found = _made.get(id(captured))
+    return found if found is not None and found.captured is captured else None
 
 
 def _copies(captured: Capture) -> dict[int, dict[str, torch.Tensor]]:

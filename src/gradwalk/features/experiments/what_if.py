@@ -22,6 +22,7 @@ from ...types import ByEdge, Edge, Gradient, Outputs, RecordedGraph, Replacement
 from .experiment import Experiment, place_name, read_edits
 from .program_change import program_change
 from .replay import less, same
+from .saved_copies import copies_of
 
 _BEFORE = "before"
 
@@ -157,7 +158,8 @@ def what_if(
         *outputs (Outputs | RecordedGraph): Tensors that require grad, gradient edges or autograd
             nodes, any number, also in lists, tuples and dicts. Or one `Recording`, or one
             `GraphWidget` that has recorded a pass: then only nodes below the change run, unless
-            your hooks changed gradients.
+            your hooks changed gradients. An open widget keeps the saved tensors of a graph that
+            saves up to 1 MiB, so that its nodes can run after ``backward()`` has freed them.
         cut (Edge | Iterable[Edge], optional): The edges through which no gradient flows, as after
             ``detach()``. Default: ``()``.
         scale (ByEdge[float | torch.Tensor], optional): ``{edge: factor}``. None scales
@@ -224,7 +226,10 @@ def _what_if(
     captured: Capture, run: RecordedRun | None, asked: Any, gradient: Any, inputs: Any
 ) -> WhatIf:
     with unseen(), torch.no_grad():
-        experiment = Experiment(captured, gradient, inputs, recorded=run)
+        copies = copies_of(captured)
+        if copies is not None and copies.lacks_any(run):
+            copies = None
+        experiment = Experiment(captured, gradient, inputs, recorded=run, copies=copies)
         edits = read_edits(experiment, *asked)
         outcome = experiment.what_if(edits)
         keys = keys_of(experiment, list(outcome.before))

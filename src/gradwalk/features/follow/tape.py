@@ -334,5 +334,6 @@ def replaced(value: Any, kind: Any, by: Callable[[Any], Any]) -> Any:
         return type(value)(replaced(each, kind, by) for each in value)
     is_named = isinstance(value, tuple) and hasattr(value, "__match_args__")
     if is_named and not hasattr(value, "n_sequence_fields"):  # which those of torch have
-        return type(value)(*(replaced(each, kind, by) for each in value))
+        # Not its constructor, which may ask the tensors: PackedSequence does.
+        return tuple.__new__(type(value), [replaced(each, kind, by) for each in value])
     return value

@@ -14,7 +14,7 @@ from typing import Any, overload
 import torch
 from torch.autograd.graph import Node
 
-from ...checks.memory import HeldGraph, freed_bytes
+from ...checks.memory import HeldGraph, HeldGraphs, freed_bytes
 from ...graph.adjacency import collector_paused
 from ...graph.names import Names, caller_names
 from ...graph.outputs import read_outputs
@@ -209,7 +209,7 @@ def held(loss: Outputs | None = None, *, stacklevel: int = 1) -> list[HeldGraph]
 
     Returns:
         For a tensor, its graph. Else a list: the most memory first, and graphs that one list, dict
-        or object holds as one.
+        or object holds as one. A notebook shows both with a bar for each.
 
     Raises:
         TypeError: ``loss`` carries no autograd graph.
@@ -231,7 +231,7 @@ def held(loss: Outputs | None = None, *, stacklevel: int = 1) -> list[HeldGraph]
     with collector_paused():
         if loss is None:
             results = [each.result() for each in held_graphs(names)]
-            return sorted(results, key=lambda each: -each.bytes)
+            return HeldGraphs(sorted(results, key=lambda each: -each.bytes))
         numbers = {number_of(output.node) for output in read_outputs((loss,), "held")}
         groups = held_graphs(names, among=numbers)
         if not groups:

@@ -10,7 +10,7 @@ from typing import Any
 
 from ...checks.context import CheckContext
 from ...checks.finding import Finding
-from ...checks.memory import HeldGraph
+from ...checks.memory import HeldGraph, HeldGraphs
 from ...english import list_some, plural
 from ...graph.adjacency import collector_paused
 from ...graph.labels import in_bytes
@@ -173,7 +173,7 @@ class HeldController(Controller[GraphTraits]):
             for group in groups:  # the widget itself shows the last pass until the next one
                 group.holders = [each for each in group.holders if each.own != id(self.widget)]
             groups = [each for each in groups if each.holders or each.others]
-            return [self._result(each, earlier) for each in groups]
+            return HeldGraphs(self._result(each, earlier) for each in groups)
 
     def _result(self, group: Group, earlier: set[Number]) -> HeldGraph:
         """Return a group; a graph that contains earlier ones counts as so many."""

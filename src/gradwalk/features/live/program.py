@@ -19,6 +19,11 @@ from ...tracing.annotate import Annotated
 from ...tracing.source_line import SourceLine, here
 from .tape import NotLiveError, Tape
 
+_OTHER_GRAPH = (
+    "The program made another graph when it ran again, so a live page would show other numbers. "
+    "Write the page without live=True, or give interact() a function that makes the same graph "
+    "each time."
+)
 MOST_CONTROLLED = 16
 """Tensors of more numbers have no controls."""
 
@@ -131,6 +136,8 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         made = len(tape.given)
         nodes = _same_graph(captured, outputs, leaves)
         seeds = _seeds(source, outputs)
+        for seed in seeds:
+            tape.add_input(seed)  # so that every call of backward is recorded: edits change them
         flows, arrived, hooks = _watched(nodes)
         try:
             grads = torch.autograd.grad(outputs, list(leaves.values()), seeds, allow_unused=True)
@@ -180,7 +187,8 @@ def program_model(source: GraphSource, forward: Forward) -> ProgramModel:
         for i, view in inputs.items()
     ]
     order = {name: place for place, name in enumerate(forward.ranges)}
-    listed.sort(key=lambda each: order.get(each["name"] or "", len(order)))
+    # As the program computes: the graph counts its nodes from the output.
+    listed.sort(key=lambda each: (order.get(each["name"] or "", len(order)), -each["node"]))
     listed += [
         {
             "node": each.node,
@@ -242,11 +250,7 @@ def _same_graph(
             (None if child is None else ids[child], nr) for child, nr in node.next_functions
         ] == [(None if child is None else before[child], nr) for child, nr in other.next_functions]
     if not same:
-        raise NotLiveError(
-            "The program made another graph when it ran again, so a live page would show other "
-            "numbers. Write the page without live=True, or give interact() a function that makes "
-            "the same graph each time."
-        )
+        raise NotLiveError(_OTHER_GRAPH)
     return nodes
 
 
@@ -270,6 +274,8 @@ def _is_near(one: float, other: float) -> bool:
 
 
 def _edge(output: torch.Tensor) -> tuple[Node, int]:
+    if not output.requires_grad:
+        raise NotLiveError(_OTHER_GRAPH)
     if output.grad_fn is not None:
         return output.grad_fn, output.output_nr
     return torch.autograd.graph.get_gradient_edge(output)[:2]
@@ -302,13 +308,18 @@ Gradients = tuple[torch.Tensor | None, ...]
 def _watched(
     nodes: Sequence[Node],
 ) -> tuple[dict[int, Gradients], dict[int, Gradients], list[Any]]:
-    """Return what will flow out of each node and into it, and the hooks that see it."""
+    """Return what will flow out of each node and into it, and the hooks that see it.
+
+    Each edge gets memory of its own, so that a page can change one gradient alone.
+    """
     passed: dict[int, Gradients] = {}
     arrived: dict[int, Gradients] = {}
 
-    def hook(i: int) -> Callable[[Gradients, Gradients], None]:
-        def saw(outgoing: Gradients, incoming: Gradients) -> None:
-            passed[i], arrived[i] = outgoing, incoming
+    def hook(i: int) -> Callable[[Gradients, Gradients], Gradients]:
+        def saw(outgoing: Gradients, incoming: Gradients) -> Gradients:
+            passed[i] = tuple(None if grad is None else grad.clone() for grad in outgoing)
+            arrived[i] = incoming
+            return passed[i]
 
         return saw
 

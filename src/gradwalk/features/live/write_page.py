@@ -34,10 +34,14 @@ def live_parts(source: GraphSource, quiz: str | None, forward: Forward | None = 
         raise NotLiveError(f"A live page shows gradients. {blocked or 'Call backward() first.'}")
     chosen = watched_forward(captured) if forward is None else forward
     model = program_model(source, chosen)
+    prepare = _prepared(model)
+    if quiz is not None:
+        model["values"] = [{**each, "now": None} for each in model["values"]]  # the answers
     return PageParts(
         name="live",
         data={"gradwalk-program": _data(model), "gradwalk-quiz": _data(quiz)},
-        prepare=_prepared(model),
+        prepare=prepare,
+        has_text=quiz is None,
     )
 
 

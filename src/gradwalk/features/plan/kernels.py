@@ -1,4 +1,4 @@
-"""Memory of operators whose fake kernels make less than the real ones."""
+"""Memory and layout of operators whose fake kernels differ from the real ones."""
 
 from __future__ import annotations
 
@@ -25,12 +25,59 @@ def add_missing_memory(func: Any, args: Any, kwargs: Any, result: Any) -> str | 
     return None if correct is None else correct(args, kwargs, result)
 
 
-def separated(func: Any, result: Any) -> Any:
-    """Return a fake result without memory that the real operator does not share."""
+def arranged(func: Any, args: Any, result: Any) -> Any:
+    """Return a fake result with the layout and the memory that the real operator gives it.
+
+    A layout decides whether later operators copy.
+    """
+    layout = _LAYOUTS.get(func)
+    if layout is not None:
+        made = result if isinstance(result, torch.Tensor) else result[0]
+        known = None if made is None else layout(args, made)
+        if known is not None:
+            return _replaced(result, torch.empty_like(made, memory_format=known))
     place = _SEPARATE.get(func)
     if place is None or result[place] is None:
         return result
-    return (*result[:place], torch.empty_like(result[place]), *result[place + 1 :])
+    return _replaced(result, torch.empty_like(result[place]), place)
+
+
+def _replaced(result: Any, by: torch.Tensor, place: int = 0) -> Any:
+    if isinstance(result, torch.Tensor):
+        return by
+    return (*result[:place], by, *result[place + 1 :])
+
+
+def _plain(_: Any, __: torch.Tensor) -> torch.memory_format:
+    return torch.contiguous_format
+
+
+def _of_operand(place: int, args: Any, made: torch.Tensor) -> torch.memory_format | None:
+    """Return the layout of CPU kernels that know two: plain, and channels last as an operand."""
+    given = args[place]
+    last = {4: torch.channels_last, 5: torch.channels_last_3d}.get(given.dim())
+    if made.device.type != "cpu":
+        return None
+    if last is None or given.is_contiguous() or not given.is_contiguous(memory_format=last):
+        return torch.contiguous_format
+    return last
+
+
+def _layouts() -> dict[Any, Callable[[Any, torch.Tensor], torch.memory_format | None]]:
+    aten = torch.ops.aten
+    normalized = (
+        aten.native_batch_norm.default,
+        aten._native_batch_norm_legit.default,
+        aten._native_batch_norm_legit.no_stats,
+        aten._batch_norm_with_update.default,
+    )
+    plain = ("native_layer_norm", "mse_loss", "smooth_l1_loss", "huber_loss")
+    return {
+        **dict.fromkeys(normalized, functools.partial(_of_operand, 0)),
+        aten.native_batch_norm_backward.default: functools.partial(_of_operand, 1),
+        aten.batch_norm_backward.default: functools.partial(_of_operand, 1),
+        **{getattr(aten, f"{name}_backward").default: _plain for name in plain},
+    }
 
 
 def _resize(tensor: torch.Tensor, size: int) -> None:
@@ -128,4 +175,5 @@ def _corrections() -> dict[Any, Callable[[Any, Any, Any], str | None]]:
 
 
 _CORRECTIONS = _corrections()
+_LAYOUTS = _layouts()
 _SEPARATE = {torch.ops.aten.mkldnn_rnn_layer_backward.default: 4}  # the second bias

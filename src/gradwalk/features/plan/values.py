@@ -34,7 +34,7 @@ from ...torch_api.modes import unseen
 from ...torch_api.reading import has_data, is_fake_kind, key_of
 from ...torch_api.signatures import schema_of, written_arguments
 from ...tracing.source_line import SourceLine, is_library, line_at, line_of, shown_file
-from .kernels import add_missing_memory, separated
+from .kernels import add_missing_memory, arranged
 
 _MOST_BYTES = 2**24  # of a known tensor of integers or booleans
 _MOST_FLOAT_BYTES = 2**10  # of one that is there before the step
@@ -180,7 +180,7 @@ class Values:
 
     def _ended(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         """Return the result with the memory of the real one, and keep its values."""
-        result = separated(func, result)
+        result = arranged(func, args, result)
         missing = add_missing_memory(func, args, kwargs, result)
         if missing is not None:
             self.unknown_memory[missing] = None

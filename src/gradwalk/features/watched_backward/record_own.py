@@ -24,7 +24,7 @@ from ...torch_api.nodes import leaf_tensor
 from ...torch_api.reading import is_plain
 from ...torch_api.saved_tensors import read_saved, signed
 from ...tracing.session import Budget
-from ...tracing.steps import note_counts
+from ...tracing.steps import note_counts, note_pass
 
 _MEANS_OF_TARGETS = ("NllLossBackward0", "NllLoss2DBackward0")
 MOST_KEPT = 2**24
@@ -54,6 +54,7 @@ def _observed(outputs: Sequence[torch.Tensor], budget: Budget) -> tuple[Capture,
     follower = source_of([(captured.nodes[node], nr) for node, nr in captured.roots])
     if follower is not None and not isinstance(follower, RecordedPass):
         return None  # a widget follows it
+    note_pass()
     budget.nodes -= len(captured.nodes)
     with suppress(Exception):  # what a loss saved may be packed, or of a class that refuses
         _note_targets(captured)

@@ -73,8 +73,46 @@ def test_wrong_options_are_refused():
         widget.to_html(quiz="grad")
     with pytest.raises(ValueError, match="'grad', 'value'"):
         widget.to_html(live=True, quiz="colour")
-    with pytest.raises(ValueError, match="shared"):
-        widget.to_html("page.html", live=True, assets="shared")
+
+
+def test_pages_of_a_folder_share_a_script(tmp_path):
+    w = torch.tensor(1.5, requires_grad=True)
+    with watch():
+        loss = w * 2
+    widget = GraphWidget(loss)
+    widget.to_html(tmp_path / "a.html", live=True, assets="shared")
+    widget.to_html(tmp_path / "b.html", live=True, assets="shared")
+    widget.to_html(tmp_path / "c.html", assets="shared")
+    scripts = sorted(path.name for path in tmp_path.glob("*.js"))
+    live, plain = ((tmp_path / name).read_text() for name in ("a.html", "c.html"))
+    assert len(scripts) == 2
+    assert sum(f'src="{name}"' in live for name in scripts) == 1
+    assert "gradwalk-program" in live
+    assert "gradwalk-program" not in plain
+    assert len(live) < 40_000
+
+
+@pytest.mark.parametrize("quiz", ["grad", "value"])
+def test_a_quiz_has_no_answer_in_plain_text(quiz):
+    w = torch.tensor(1.2345, requires_grad=True)
+    with watch():
+        loss = torch.sigmoid(w * 3) ** 2
+    loss_value = loss.item()
+    (grad,) = torch.autograd.grad(loss, w, retain_graph=True)
+    text = GraphWidget(loss).to_html(live=True, quiz=quiz)
+    for answer in (loss_value, grad.item()):
+        assert f"{answer:.4g}" not in text.partition("<script>")[0]
+
+
+def test_a_module_that_is_gone_has_a_live_page():
+    with watch():
+        net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+        loss = net(torch.ones(1, 2)).sum()
+    widget = GraphWidget(loss)
+    del net
+    program = program_in(widget.to_html(live=True))
+    assert [one["name"] for one in program["inputs"] if one["leaf"]][:1] != []
+    assert sum(one["leaf"] and one["grad"] is not None for one in program["inputs"]) == 4
 
 
 def test_random_numbers_are_the_recorded_ones():
