@@ -46,7 +46,7 @@ def test_branches_and_items_are_guarded():
         loss = y * y.item()
     program = program_in(GraphWidget(loss).to_html(live=True))
     assert [one["numbers"] for one in program["guards"]] == [[1.0], [9.0]]
-    assert "test_live_page.py" in program["guards"][0]["line"]
+    assert "test_writing_live.py" in program["guards"][0]["line"]
 
 
 def test_an_unwatched_loss_is_refused():
@@ -60,7 +60,7 @@ def test_a_call_that_no_page_computes_is_refused_with_its_line():
     with watch():
         loss = torch.linalg.inv(w).sum()
     widget = GraphWidget(loss)
-    with pytest.raises(ValueError, match=r"cannot compute aten.*test_live_page.py:\d+"):
+    with pytest.raises(ValueError, match=r"cannot compute aten.*test_writing_live.py:\d+"):
         widget.to_html(live=True)
 
 
