@@ -21,7 +21,7 @@ CALLS = {
         "showing": 1585,
         "clicking": 2594,
         "recording": 401,
-        "watching": 205,
+        "watching": 204,
         "making a watched one": 949,
     },
     "chain": {
@@ -31,7 +31,7 @@ CALLS = {
         "showing": 12625,
         "clicking": 3069,
         "recording": 4499,
-        "watching": 2556,
+        "watching": 2562,
         "making a watched one": 6984,
     },
     "transformer": {
@@ -41,7 +41,7 @@ CALLS = {
         "showing": 8251,
         "clicking": 3307,
         "recording": 2352,
-        "watching": 1155,
+        "watching": 1160,
         "making a watched one": 4160,
     },
 }

@@ -7,6 +7,7 @@ import gzip
 import json
 from pathlib import Path
 
+import counted
 import pytest
 import torch
 from hypothesis import given
@@ -15,6 +16,7 @@ from programs import PROGRAMS, outputs_of
 from torch import nn
 
 from gradwalk import GraphWidget, compare, watch
+from gradwalk.export.contents import packed_graph
 from gradwalk.schema.columns import TooLargeError, decode, encode
 
 # Both sides read it: js/wire/columns.test.ts decodes the same bytes.
@@ -213,3 +215,12 @@ def test_references_count_as_the_values_that_they_stand_for():
     hostile = gzip.compress(json.dumps({"": doubled, "all": {"": 60}}).encode())
     with pytest.raises(TooLargeError):
         decode(hostile, most_values=1_000_000)
+
+
+def test_a_recorded_pass_is_saved_in_few_bytes_per_node():
+    torch.manual_seed(0)
+    model, x, loss_of = counted.transformer()
+    widget = GraphWidget(loss_of(model(x)), names={})
+    widget.backward()
+    (shown,) = widget._graphs_shown().values()
+    assert len(packed_graph(shown)) <= 430 * len(shown.source.graph)  # mostly numbers

@@ -141,6 +141,8 @@ class Session:
 
     def record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Record a call that has returned."""
+        if _gave_back(call, kind, result):
+            return
         noted = self._logged(call, kind)
         self._record_call(call, kind, result)
         if noted is not None:
@@ -609,6 +611,14 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
+
+
+def _gave_back(call: Call, kind: CallKind, result: Any) -> bool:
+    """Return whether a call gave its operand back unchanged, as a dropout does in eval mode."""
+    given = call.arguments
+    if kind.inplace_at is None or not given or result is not given[0] or call.start < call.end:
+        return False
+    return bool(result.requires_grad) and not changed_by(kind, given, call.keywords)
 
 
 def _is_same_large(last: LeafSnapshot, leaf: torch.Tensor) -> bool:

@@ -29,7 +29,7 @@ from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.watching import can_watch
 from . import failed_call
 from .call_site import call_at, leave_out
-from .operands import PLAIN_RESULTS, CallKind, call_kind, changed_by, tensors_of
+from .operands import PLAIN_RESULTS, call_kind, tensors_of
 from .session import Call, Session
 from .steps import StepHooks
 
@@ -47,12 +47,6 @@ def _only(result: Any) -> Tensor | None:
     if type(result) is tuple and len(result) == 2 and result[1] is None:
         result = result[0]  # an attention without its weights
     return result if type(result) is Tensor and result.requires_grad else None
-
-
-def _gave_back(kind: CallKind, args: Any, kwargs: Any, result: Any) -> bool:
-    """Return whether a call gave its operand back unchanged, as a dropout does in eval mode."""
-    is_same = args and result is args[0] and kind.inplace_at is not None
-    return is_same and result.requires_grad and not changed_by(kind, args, kwargs or _NO_KEYWORDS)
 
 
 class _Watcher(TorchFunctionMode):
@@ -95,24 +89,16 @@ class _Watcher(TorchFunctionMode):
             end = next_sequence_nr()
             call = _new(Call, (func, args, kwargs or _NO_KEYWORDS, start, end, caller, random))
             if (not types or types == _PLAIN) and not (dispatch_modes() or function_modes()):
-                session, only = self.session, None
-                if start < end:
-                    only = _only(result) if kind.is_plain else None
-                elif _gave_back(kind, args, kwargs, result):
-                    return result
+                session = self.session
+                only = _only(result) if start < end and kind.is_plain else None
                 if only is None or not session.record_only(call, kind, only):
                     session.record_call(call, kind, result)
-            else:
-                self._record_unseen(call, kind, result)
+            elif not is_compiling():
+                with without_overrides(), unseen():
+                    self.session.record_call(call, kind, result)
         except Exception:
             pass
         return result
-
-    def _record_unseen(self, call: Call, kind: CallKind, result: Any) -> None:
-        """Record a call of tensor subclasses, or under other modes, which must not notice."""
-        if not is_compiling():
-            with without_overrides(), unseen():
-                self.session.record_call(call, kind, result)
 
     def pause(self, module: nn.Module) -> None:
         """Stop watching while a module runs that would compute or be traced differently."""

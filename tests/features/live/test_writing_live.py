@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import weakref
 from typing import Any
 
 import pytest
@@ -146,3 +147,67 @@ def test_names_cannot_end_the_script():
     text = GraphWidget(loss, names={name: w}).to_html(live=True)
     assert name not in text
     assert program_in(text)["inputs"][0]["name"] == name
+
+
+def test_a_block_of_many_calls_is_refused_until_a_backward_pass_begins_again():
+    w = torch.tensor(1.5, requires_grad=True)
+    with watch():
+        many = w * 1
+        for _ in range(700):
+            many = many + 1
+        many.backward()
+        few = w * 2
+    with pytest.raises(ValueError, match="up to 600 calls"):
+        GraphWidget(many).to_html(live=True)
+    program = program_in(GraphWidget(few).to_html(live=True))
+    assert [one["name"] for one in program["inputs"] if one["leaf"]] == ["w"]
+
+
+def test_a_large_leaf_is_refused_once_it_changed_and_a_small_one_is_kept():
+    large, small = (torch.ones(n, requires_grad=True) for n in (17, 16))
+    with watch():
+        refused, kept = (large * 2).sum(), (small * 2).sum()
+    with torch.no_grad():
+        large.zero_()
+        small.zero_()
+    kept_widget = GraphWidget(kept)
+    refused_widget = GraphWidget(refused)
+    program = program_in(kept_widget.to_html(live=True))
+    assert program["values"][0]["now"] == 32
+    with pytest.raises(ValueError, match="before a step of the optimizer"):
+        refused_widget.to_html(live=True)
+
+
+def test_a_change_in_place_between_two_uses_runs_again():
+    w, x = torch.tensor([1.0, 2.0], requires_grad=True), torch.ones(2)
+    with watch():
+        mask = x * 3
+        before = (w + mask).sum()
+        mask[0] = 5.0
+        mask.mul_(2)
+        loss = before + (w * mask).sum()
+    program = program_in(GraphWidget(loss).to_html(live=True))
+    assert program["values"][0]["now"] == 4 + 5 + 10 + 12
+
+
+def test_a_step_that_goes_on_from_an_earlier_one_is_live():
+    w = torch.tensor(2.0, requires_grad=True)
+    with watch():
+        h = w * 3
+        h.backward(retain_graph=True)
+        goes_on = h * w
+        cut = h.detach() * w
+    for loss, value in ((goes_on, 12), (cut, 12)):
+        program = program_in(GraphWidget(loss).to_html(live=True))
+        assert program["values"][0]["now"] == value
+
+
+def test_the_log_keeps_no_tensor_alive():
+    w = torch.ones(3, requires_grad=True)
+    with watch():
+        h = w + 1
+        loss = (h * 2).sum()
+        known = weakref.ref(h)
+        del h
+        assert known() is None
+    assert loss.requires_grad

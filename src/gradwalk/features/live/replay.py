@@ -125,6 +125,8 @@ class _Replay:
     def _new_leaf(self, snapshot: LeafSnapshot) -> torch.Tensor:
         """Return a copy of a leaf as an operation used it."""
         leaf, numbers = snapshot.tensor(), repr((snapshot.version, snapshot.value))
+        if leaf is None:  # its module is gone, and the graph keeps it, so that its id is its own
+            leaf = self.originals.get(snapshot.tensor.key)
         if leaf is None or self._used.setdefault(id(leaf), numbers) != numbers:
             raise NotLiveError(_GONE)
         known = self._fresh.get(id(leaf))
