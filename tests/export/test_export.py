@@ -217,10 +217,10 @@ def test_bad_paths_are_told_in_sentences(widget, tmp_path):
 
 @pytest.mark.parametrize("write", ["to_svg", "to_png", "to_pdf"])
 def test_a_picture_is_made_for_the_width_of_its_page(write):
-    x = torch.ones(2, requires_grad=True)
+    x = torch.tensor(1.0, requires_grad=True)  # cards at both widths
     for _ in range(30):
         x = x.sin()
-    with contextlib.closing(GraphWidget(x.sum(), direction="left")) as widget:
+    with contextlib.closing(GraphWidget(x, direction="left")) as widget:
         if write != "to_pdf":  # which says when it was made
             assert getattr(widget, write)(width=1200) == getattr(widget, write)()
         wide, narrow = widget.to_svg(width=1400), widget.to_svg(width=500)
