@@ -45,8 +45,8 @@ def _of_scale(name: str, step: Step) -> Iterator[Finding]:
     if before.is_scaled and not before.is_unscaled:
         message = (
             f"{name}.step(){at_line(step.where)} took gradients of a loss that a GradScaler "
-            "scaled, and nothing unscaled them. Call scaler.step(optimizer) instead of "
-            "optimizer.step()."
+            "scaled, and scaler.unscale_() was not called. Call scaler.step(optimizer) instead, "
+            "unless the program divides them itself."
         )
     elif clip is not None:
         message = (
