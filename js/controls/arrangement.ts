@@ -29,7 +29,7 @@ const HIGH_ENOUGH = 420;
 
 /**
  * The drawing with the details panel over its right side, or below it in a narrow cell. Both can be resized. A low
- * drawing grows at its lower edge when the panel opens; the picture stays where it is.
+ * drawing grows at its lower edge while the panel is open; the picture stays where it is.
  */
 export class Arrangement {
   readonly body = element("div", "gw-body");
@@ -41,6 +41,8 @@ export class Arrangement {
   private panelWidth = Number.NaN;
   /** The default height for this picture; NaN before it is known. */
   private fitting = Number.NaN;
+  /** The default height with what an open panel needs. */
+  private grown = Number.NaN;
   private root: HTMLElement | null = null;
   /** Where the picture was pressed last, px from its left. */
   private pressedAt = 0;
@@ -140,14 +142,13 @@ export class Arrangement {
     panel.style.width = isOver ? `${this.across}px` : "";
     const room = drawing.canvas.clientWidth;
     if (Number.isNaN(this.fitting) && room > 0) this.fitting = defaultHeight(drawing.scene, room);
-    // Once: a page that gets lower again would move under the reader.
-    const grows = panelOpen && isOver && this.fitting < HIGH_ENOUGH;
-    if (grows) this.fitting = HIGH_ENOUGH;
-    const wanted = Number.isNaN(this.height) ? this.fitting : this.height;
+    const grown = panelOpen && isOver ? Math.max(this.fitting, HIGH_ENOUGH) : this.fitting;
+    const wanted = Number.isNaN(this.height) ? grown : this.height;
     if (!Number.isNaN(wanted))
       this.body.style.setProperty("--gw-height", `${Math.round(wanted)}px`);
     const size = { width: drawing.canvas.clientWidth, height: drawing.canvas.clientHeight };
-    drawing.resize(size, grows);
+    drawing.resize(size, grown !== this.grown && !Number.isNaN(this.grown));
+    this.grown = grown;
     this.width.update();
     this.handle.update();
   }
