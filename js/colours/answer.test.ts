@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { Builder } from "../demo/build_graph";
 import { groupedGraph } from "../fold/grouped_graph";
+import type { SceneNode } from "../scene/scene";
 import type { FewModel, GraphModel } from "../wire";
 import { answerOf } from "./answer";
 
@@ -18,14 +19,24 @@ function model(names: readonly string[]): GraphModel {
 }
 
 /** The sentence about a model whose parameters hold gradients of these norms. */
-function said(norms: Record<string, number | "nan">, hidden: readonly string[] = []) {
+function said(
+  norms: Record<string, number | "nan">,
+  hidden: readonly string[] = [],
+  closed: readonly string[] = [],
+) {
   const graph = model(Object.keys(norms));
   const held = new Map<number, FewModel>();
   for (const { id, name } of graph.nodes)
     for (const [layer, norm] of Object.entries(norms))
       if (name === `${layer.replaceAll("/", ".")}.weight` && !hidden.includes(layer))
         held.set(id, { values: null, norm });
-  return answerOf(groupedGraph(graph), { nodes: [] }, held);
+  const nodes = closed.map((path) => {
+    const inside = graph.nodes.filter(({ namespace }) => namespace === path);
+    const members = inside.map(({ id }) => id);
+    const leaves = members.filter((id) => graph.nodes[id].kind === "leaf");
+    return { bar: true, group: { paths: [path], members, leaves } };
+  });
+  return answerOf(groupedGraph(graph), { nodes: nodes as unknown as SceneNode[] }, held);
 }
 
 describe("the answer over a model", () => {
@@ -43,6 +54,13 @@ describe("the answer over a model", () => {
       "the gradient grows from 0.00100 at mid to 5000000 at stem".replace("5000000", "5.00e6"),
     );
     expect(said({ stem: 0.19, head: 5e-8 })).toContain("grows");
+  });
+
+  it("leaves out no layer that is open", () => {
+    const norms = { a: 1, b: 2, c: 300 };
+    expect(said(norms, [], ["a", "b"])).toBe(
+      "each of the 3 layers holds a .grad, 1.00 at a to 300 at c",
+    );
   });
 
   it("names layers whose gradient is 0 or not finite, or counts them", () => {

@@ -15,6 +15,7 @@ const MOST_NAMED = 2;
 /** A module with parameters, and the norm of their gradient. */
 interface Layer {
   name: string;
+  leaves: readonly number[];
   norm: number;
   /** Whether a gradient reaches any of its parameters. */
   isReached: boolean;
@@ -23,8 +24,8 @@ interface Layer {
 }
 
 /**
- * The state of a model's gradients in one sentence; null where not all of them are known. Where the picture has closed
- * boxes, it quotes the numbers that they show.
+ * The state of a model's gradients in one sentence; null where not all of them are known. Where all parameters are in
+ * closed boxes, it quotes the numbers that these show.
  */
 export function answerOf(
   grouped: GroupedGraph,
@@ -68,13 +69,16 @@ function gradientsIn(
   if (zero.length > 0) return `the gradient of ${where(zero)} is 0`;
   const at = ({ name, norm }: Layer) => `${normText(norm)} at ${name}`;
   const isParameter = parametersIn(grouped.graph);
+  const closed = new Set<number>();
   const boxes = nodes.flatMap((node): Layer[] => {
     const leaves = node.group ? leavesOf(node, isParameter) : [];
     if (!node.group || leaves.length === 0 || !isModule(node.group.paths[0])) return [];
     const { members, paths } = node.group;
+    for (const leaf of leaves) closed.add(leaf);
     return [layerOf(grouped, gradients, paths[0], leaves, Math.min(...members))];
   });
-  const drawn = boxes.length > 1 ? boxes.sort((a, b) => a.first - b.first) : layers;
+  const isAll = layers.every(({ leaves }) => leaves.every((leaf) => closed.has(leaf)));
+  const drawn = boxes.length > 1 && isAll ? boxes.sort((a, b) => a.first - b.first) : layers;
   for (const [limit, words] of [
     [VANISHING, "falls"],
     [EXPLODING, "grows"],
@@ -115,7 +119,7 @@ function layerOf(
   first: number,
 ): Layer {
   const { norm, reached } = parametersGradient(leaves, gradients);
-  return { name: moduleName(path, graph), norm, isReached: reached > 0, first };
+  return { name: moduleName(path, graph), leaves, norm, isReached: reached > 0, first };
 }
 
 /** The layer, and the one further from the outputs, whose gradients have the smallest ratio, or the largest. */

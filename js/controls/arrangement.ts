@@ -21,7 +21,7 @@ const NARROW = 640;
 /** The least width of the widget, px, for a panel over the picture; in a narrower one it is below. */
 const ROOM_FOR_PANEL = 1000;
 const LEAST_HEIGHT = 240;
-const ROOM_TO_OPEN = 480;
+const ROOM_TO_OPEN = 380;
 const LEAST_PANEL = 220;
 const DEFAULT_PANEL = 324;
 /** The least height of a picture under an open panel: value, gradient and derivative without scrolling. */
