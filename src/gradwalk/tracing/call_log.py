@@ -148,6 +148,12 @@ class CallLog:
         self._outside[id(tensor)] = found
         return found
 
+    def forget(self, tensor: torch.Tensor) -> None:
+        """Refuse to give the numbers of a tensor that changes after its first use."""
+        known = self._outside.get(id(tensor))
+        if known is not None and known.version != version_of(tensor):
+            known.copy, known.version = None, -1
+
 
 def written(value: Any, instead: Callable[[torch.Tensor], Any], depth: int = 0) -> Any:
     """Return an argument with what stands for each tensor in it."""

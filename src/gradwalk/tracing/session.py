@@ -268,11 +268,13 @@ class Session:
         """Log a call that gave or changed tensors, or read values."""
         changed = tensors_of(changed_by(kind, call.arguments, call.keywords))
         outputs = list(tensors_in_order(result)) or changed
-        if any(each.is_leaf and each.requires_grad for each in (*outputs, *changed)):
-            return  # each use of a leaf takes a snapshot of it
         base = base_of(changed[0]) if changed else None
         if base is not None:
             outputs.append(base)
+        if any(_is_given(each) for each in (*outputs, *changed)):
+            for each in changed if base is None else (*changed, base):
+                self._log.forget(each)
+            return
         self._log.note_outputs(noted._replace(has_base=base is not None), outputs)
 
     def _instead(self, tensor: torch.Tensor) -> Any:
@@ -619,6 +621,11 @@ def _gave_back(call: Call, kind: CallKind, result: Any) -> bool:
     if kind.inplace_at is None or not given or result is not given[0] or call.start < call.end:
         return False
     return bool(result.requires_grad) and not changed_by(kind, given, call.keywords)
+
+
+def _is_given(tensor: torch.Tensor) -> bool:
+    """Whether a page is given a tensor, however it was made. Parameters get no weak reference."""
+    return tensor.is_leaf and (tensor.requires_grad or isinstance(tensor, torch.nn.Parameter))
 
 
 def _is_same_large(last: LeafSnapshot, leaf: torch.Tensor) -> bool:

@@ -211,3 +211,20 @@ def test_the_log_keeps_no_tensor_alive():
         del h
         assert known() is None
     assert loss.requires_grad
+
+
+def test_a_frozen_parameter_is_given_as_it_was_used():
+    w = torch.tensor(2.0, requires_grad=True)
+    with watch():
+        made = torch.nn.Parameter(torch.empty(1), requires_grad=False)
+        torch.nn.init.constant_(made, 3.0)
+        loss = (w * made).sum()
+    program = program_in(GraphWidget(loss).to_html(live=True))
+    (given,) = (one for one in program["inputs"] if one["name"] == "made")
+    assert given["ranges"] == [[-6.0, 6.0, 0.06]]  # about 3
+    with watch():
+        early = w + made
+        made.mul_(2)
+        loss = (early + w.detach() * made).sum()
+    with pytest.raises(ValueError, match="was changed since"):
+        GraphWidget(loss).to_html(live=True)
