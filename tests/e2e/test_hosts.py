@@ -223,6 +223,8 @@ def by_itself(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> dic
     b = torch.tensor(0.5, requires_grad=True)
     h = w * x + b
     drawn = GraphWidget((h**2).sum())
+    drawn.step(1)  # so that Play works
+    drawn.cursor = 0
     file = tmp_path_factory.mktemp("alone") / "graph.html"
     drawn.to_html(file)
     drawn.close()
