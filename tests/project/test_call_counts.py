@@ -41,7 +41,7 @@ CALLS = {
         "showing": 8251,
         "clicking": 3307,
         "recording": 2352,
-        "watching": 1160,
+        "watching": 1175,
         "making a watched one": 4160,
     },
 }

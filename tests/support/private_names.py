@@ -37,6 +37,7 @@ OF_OTHERS = {
     "_kwarg",
     "_make",
     "_pred",
+    "_registry",
     "_replace",
     "_should_skip_dynamo",
     "_succ",

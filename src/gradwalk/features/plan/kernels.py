@@ -67,9 +67,9 @@ def _layouts() -> dict[Any, Callable[[Any, torch.Tensor], torch.memory_format | 
     aten = torch.ops.aten
     normalized = (
         aten.native_batch_norm.default,
-        aten._native_batch_norm_legit.default,
-        aten._native_batch_norm_legit.no_stats,
-        aten._batch_norm_with_update.default,
+        torch.ops.aten._native_batch_norm_legit.default,
+        torch.ops.aten._native_batch_norm_legit.no_stats,
+        torch.ops.aten._batch_norm_with_update.default,
     )
     plain = ("native_layer_norm", "mse_loss", "smooth_l1_loss", "huber_loss")
     return {
