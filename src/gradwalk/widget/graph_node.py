@@ -22,7 +22,7 @@ from ..tracing.values import ITSELF, value_of
 @returned_by("GraphWidget(loss).node(name)")
 @dataclass(frozen=True, eq=False)
 class GraphNode:
-    """One node of a graph, at the cursor. `GraphWidget.node` returns it.
+    """One node of a graph, at the cursor. ``GraphWidget.node`` returns it.
 
     Tensors are detached. One of a graph from a file has up to 64 numbers; of a larger one a file
     has statistics only, and it is None here.
