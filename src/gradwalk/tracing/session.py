@@ -4,31 +4,38 @@ from __future__ import annotations
 
 import contextlib
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch.utils.checkpoint import CheckpointFunction
 
 from ..graph.capture import as_text
-from ..plugins import Hook
 from ..torch_api.checkpoints import frame_here, saving_hooks
 from ..torch_api.engine import next_sequence_nr
 from ..torch_api.nodes import sequence_nr
 from ..torch_api.reading import (
     base_of,
-    read_version,
     shape_of,
     shares_memory,
     storage_id,
     version_of,
 )
 from . import records, steps, weak_id_dict
+from .around_backward import AROUND_BACKWARD, Budget
 from .both_runs import note_line
+from .call import (
+    Call,
+    gave_back,
+    gives_input_back,
+    is_given,
+    is_new_leaf,
+    is_same_large,
+    made_of,
+)
 from .call_log import READS, CallLog, LoggedCall, tensors_in_order, written
-from .cuts import Change, Constant, Cut, Made, Origin, UnrecordedSource, merge_cuts
+from .cuts import Change, Constant, Cut, Origin, UnrecordedSource, merge_cuts
 from .double_backward import DerivativeCall, gives_constants, note_derivatives
 from .module_path import ModuleStack, TensorRef
 from .operands import (
@@ -44,7 +51,6 @@ from .operands import (
     ReadOut,
     changed_by,
     depends_on_values,
-    function_name,
     how_cut,
     how_read,
     index_text,
@@ -79,31 +85,6 @@ _WHOLE = frozenset({"detach", "data", "copy", "item", "numpy"})  # the result eq
 
 
 _MOST_IN_BACKWARD = 20_000  # nodes whose backward one watch records
-
-
-class Budget:
-    """How many more nodes one watch may record in backward."""
-
-    def __init__(self, nodes: int) -> None:
-        self.nodes = nodes
-
-
-AROUND_BACKWARD: Hook[
-    Callable[[Sequence[torch.Tensor], Budget], contextlib.AbstractContextManager[None]]
-] = Hook()
-"""Contexts for a backward pass that the program starts from some tensors under `watch`."""
-
-
-class Call(NamedTuple):
-    """A call of one of torch's functions."""
-
-    function: Any
-    arguments: tuple[Any, ...]
-    keywords: Mapping[str, Any]
-    start: int  # the number of the next autograd node, before the call
-    end: int  # and after it
-    frame: FrameType  # the frame that called
-    random: torch.Tensor | None = None  # the state of the random numbers before, if it draws any
 
 
 class Session:
@@ -141,7 +122,7 @@ class Session:
 
     def record_call(self, call: Call, kind: CallKind, result: Any) -> None:
         """Record a call that has returned."""
-        if _gave_back(call, kind, result):
+        if gave_back(call, kind, result):
             return
         noted = self._logged(call, kind)
         self._record_call(call, kind, result)
@@ -171,7 +152,7 @@ class Session:
         free = [output for output in outputs if not output.requires_grad]
         if made and makes_nodes:
             self._record_made(call, kind, made, made[0] if len(outputs) == 1 else None)
-        elif _is_new_leaf(made, arguments):
+        elif is_new_leaf(made, arguments):
             free += made
         if free:
             self._note_free(kind.name, operands(arguments, keywords), free)
@@ -240,7 +221,7 @@ class Session:
                     log.follow(found[1].log)
             elif cls is torch.nn.Parameter and value.requires_grad:
                 last = known.get(id(value))
-                if last is None or not _is_same_large(last, value):
+                if last is None or not is_same_large(last, value):
                     last = self._taken(value)
                 leaves.append(last)
                 given.append(last)
@@ -271,7 +252,7 @@ class Session:
         base = base_of(changed[0]) if changed else None
         if base is not None:
             outputs.append(base)
-        if any(_is_given(each) for each in (*outputs, *changed)):
+        if any(is_given(each) for each in (*outputs, *changed)):
             for each in changed if base is None else (*changed, base):
                 self._log.forget(each)
             return
@@ -505,7 +486,7 @@ class Session:
             shape=shape_of(source),
             source=self.modules.reference(source),
             made_by=weakref.ref(made_by) if made_by is not None else None,
-            made=_made(made_by) if made_by is not None else None,
+            made=None if made_by is None else made_of(made_by),
             output_nr=source.output_nr,
             leaves=leaves,
             direct=direct,
@@ -564,7 +545,7 @@ class Session:
         running = running_function()
         if running is not None:
             function, arguments, caller = running.function, running.arguments, running.caller
-        elif _gives_input_back(call):
+        elif gives_input_back(call):
             function, arguments, caller = torch.autograd.Function, call.arguments[:1], call.frame
         else:
             return False
@@ -613,43 +594,3 @@ class Session:
             self.modules.reference(tensor),
             origin,
         )
-
-
-def _gave_back(call: Call, kind: CallKind, result: Any) -> bool:
-    """Return whether a call gave its operand back unchanged, as a dropout does in eval mode."""
-    given = call.arguments
-    if kind.inplace_at is None or not given or result is not given[0] or call.start < call.end:
-        return False
-    return bool(result.requires_grad) and not changed_by(kind, given, call.keywords)
-
-
-def _is_given(tensor: torch.Tensor) -> bool:
-    """Whether a page is given a tensor, however it was made. Parameters get no weak reference."""
-    return tensor.is_leaf and (tensor.requires_grad or isinstance(tensor, torch.nn.Parameter))
-
-
-def _is_same_large(last: LeafSnapshot, leaf: torch.Tensor) -> bool:
-    """Return whether a snapshot without numbers is of an unchanged leaf."""
-    reference, version, numbers = last
-    return numbers is None and version == read_version(leaf) and reference() is leaf
-
-
-def _gives_input_back(call: Call) -> bool:
-    """Return whether torch calls ``x.view_as(x)`` for a Function that returned its input ``x``."""
-    given = call.arguments
-    return call.function is torch.Tensor.view_as and len(given) == 2 and given[0] is given[1]
-
-
-def _is_new_leaf(made: list[torch.Tensor], arguments: tuple[Any, ...]) -> bool:
-    """Return whether a call made one leaf, as ``torch.tensor(..., requires_grad=True)`` does."""
-    if len(made) != 1 or not made[0].is_leaf or (arguments and made[0] is arguments[0]):
-        return False
-    return not isinstance(weak_id_dict.get(made[0]), Origin)
-
-
-def _made(record: Record) -> Made:
-    facts = record.facts
-    is_only = len(facts.needed_grad) == len(facts.leaves) == 1
-    leaf = facts.leaves[0].tensor if is_only else None
-    dtype = None if facts.output is None else as_text(facts.output[1])
-    return Made(function_name(facts.function), leaf, dtype, facts.value)

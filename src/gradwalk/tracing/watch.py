@@ -28,9 +28,10 @@ from ..torch_api.modes import (
 from ..torch_api.module_hooks import ModuleHooks
 from ..torch_api.watching import can_watch
 from . import failed_call
+from .call import Call
 from .call_site import call_at, leave_out
 from .operands import PLAIN_RESULTS, call_kind, tensors_of
-from .session import Call, Session
+from .session import Session
 from .steps import StepHooks
 
 # In eval mode they use other kernels, with other rounding, unless a mode is active.

@@ -20,7 +20,7 @@ from ...graph.names import read_names
 from ...sources.diagnose import diagnose
 from ...torch_api.engine import is_within_pass
 from ...torch_api.modes import grad_mode_kept, lowest_mode, top_mode, unseen
-from ...tracing.session import Budget
+from ...tracing.around_backward import Budget
 from ...tracing.watch import watch
 from .norms import norms_of
 from .program import Part, Program, living

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...tracing.session import AROUND_BACKWARD
+from ...tracing.around_backward import AROUND_BACKWARD
 from .look import around
 
 AROUND_BACKWARD.add(around)

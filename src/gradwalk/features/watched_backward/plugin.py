@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...tracing.session import AROUND_BACKWARD
+from ...tracing.around_backward import AROUND_BACKWARD
 from .record_own import recorded
 
 AROUND_BACKWARD.add(recorded)

@@ -23,7 +23,7 @@ from ...torch_api.modes import grad_mode_kept, unseen
 from ...torch_api.nodes import leaf_tensor
 from ...torch_api.reading import is_plain
 from ...torch_api.saved_tensors import read_saved, signed
-from ...tracing.session import Budget
+from ...tracing.around_backward import Budget
 from ...tracing.steps import note_counts, note_pass
 
 _MEANS_OF_TARGETS = ("NllLossBackward0", "NllLoss2DBackward0")
